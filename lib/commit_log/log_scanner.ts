@@ -1,0 +1,164 @@
+/**
+ * Walks the records of the log, file by file, in large reads.
+ *
+ * @module
+ */
+
+import { checkRecord, type RecordCheckOptions } from "../message/record.ts";
+import { BLANK_SIZE, MAGIC_V1, MAGIC_V2 } from "../message/record_layout.ts";
+import type { Segment } from "../segment/segment.ts";
+import type { SegmentQueue } from "../segment/segment_queue.ts";
+import type { FilePosition, PhysicalOffset } from "../units.ts";
+
+/** What is read at once: its check takes well below a millisecond. */
+const PIECE_BYTES = 512 * 1024;
+
+/** What the walk met at `offset`. */
+export type ScanStep =
+  /** A whole record: `bytes` from `at` on, valid until the visit returns. */
+  | {
+      readonly kind: "record";
+      readonly offset: PhysicalOffset;
+      readonly size: number;
+      readonly bytes: Buffer;
+      readonly at: number;
+    }
+  /** The filler at the end of a file; `size` reaches to its end. */
+  | { readonly kind: "blank"; readonly offset: PhysicalOffset; readonly size: number }
+  /** No record. `size` is what TOTALSIZE would be: it may be anything. */
+  | {
+      readonly kind: "bad";
+      readonly offset: PhysicalOffset;
+      readonly size: number;
+      readonly reason: string;
+      readonly path: string;
+      readonly position: FilePosition;
+    }
+  /** Files are missing; the next one starts `size` bytes further on. */
+  | { readonly kind: "gap"; readonly offset: PhysicalOffset; readonly size: number };
+
+/** After a step: nothing to go on, `"stop"`, or the offset to go on at after a bad place. */
+export type ScanAnswer = undefined | "stop" | PhysicalOffset;
+
+/**
+ * Visits what lies in the log from `from` on, until the visitor stops it, a bad place is not
+ * answered with an offset, or the files end.
+ *
+ * @param from Start of a record or of a file.
+ * @returns The offset at which it stopped: of the bad place, of the record that was answered with
+ *   `"stop"`, or the end of the last file.
+ * @throws {StoreError} `STORE_IO`.
+ */
+export async function scanLog(
+  segments: SegmentQueue,
+  from: PhysicalOffset,
+  options: RecordCheckOptions,
+  visit: (step: ScanStep) => ScanAnswer,
+): Promise<PhysicalOffset> {
+  let offset = from;
+  for (;;) {
+    const segment = segments.find(offset);
+    if (!segment) {
+      const next = segments.nextFrom(offset);
+      if (!next || visit({ kind: "gap", offset, size: next.start - offset }) === "stop") {
+        return offset;
+      }
+      offset = next.start;
+      continue;
+    }
+    const end = await scanSegment(segments, segment, offset, options, visit);
+    if (end !== segment.start + segment.size) return end;
+    offset = end;
+  }
+}
+
+/** @returns The end of the file, or where the walk stopped before it. */
+async function scanSegment(
+  segments: SegmentQueue,
+  segment: Segment,
+  from: PhysicalOffset,
+  options: RecordCheckOptions,
+  visit: (step: ScanStep) => ScanAnswer,
+): Promise<PhysicalOffset> {
+  const fileEnd = segment.start + segment.size;
+  let bytes: Buffer = Buffer.alloc(0);
+  let bytesAt = from;
+  let offset = from;
+  let needed = BLANK_SIZE;
+  while (offset < fileEnd) {
+    const at = offset - bytesAt;
+    if (bytes.length - at < needed && bytesAt + bytes.length < fileEnd) {
+      bytes = (await segments.read(offset, Math.max(PIECE_BYTES, needed))) ?? Buffer.alloc(0);
+      bytesAt = offset;
+      if (bytes.length === 0) return offset;
+      continue;
+    }
+    const check = checkRecord(bytes, at, bytes.length, offset, options);
+    if (check.kind === "short" && offset + check.needed <= fileEnd && bytes.length - at < check.needed) {
+      needed = check.needed;
+      if (bytesAt + bytes.length < fileEnd) continue;
+    }
+    needed = BLANK_SIZE;
+    let answer: ScanAnswer;
+    if (check.kind === "record") {
+      answer = visit({ kind: "record", offset, size: check.size, bytes, at });
+      if (answer === "stop") return offset;
+      offset += check.size;
+    } else if (check.kind === "blank") {
+      answer = visit({ kind: "blank", offset, size: fileEnd - offset });
+      return answer === "stop" ? offset : fileEnd;
+    } else {
+      answer = visit({
+        kind: "bad",
+        offset,
+        size: check.kind === "bad" ? check.declaredSize : check.needed,
+        reason: check.kind === "bad" ? check.reason : "the record runs over the end of its file",
+        path: segment.path,
+        position: offset - segment.start,
+      });
+      if (typeof answer !== "number" || answer <= offset) return offset;
+      offset = Math.min(answer, fileEnd);
+    }
+  }
+  return fileEnd;
+}
+
+/**
+ * The first place behind `from`, in the same file, where a whole record states that very place.
+ *
+ * @returns Its offset, or the end of the file if there is none.
+ */
+export async function findNextRecord(
+  segments: SegmentQueue,
+  from: PhysicalOffset,
+  options: RecordCheckOptions,
+): Promise<PhysicalOffset> {
+  const segment = segments.find(from);
+  if (!segment) return from;
+  const fileEnd = segment.start + segment.size;
+  const magics = [MAGIC_V1, MAGIC_V2].map((magic) => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeInt32BE(magic);
+    return bytes;
+  });
+  // Pieces overlap by the bytes that a magic split between them would need.
+  for (let offset = from; offset < fileEnd; offset += PIECE_BYTES) {
+    const bytes = await segments.read(offset, PIECE_BYTES + BLANK_SIZE);
+    if (!bytes) return fileEnd;
+    const candidates: number[] = [];
+    for (const magic of magics) {
+      for (let at = bytes.indexOf(magic, 4); at >= 0; at = bytes.indexOf(magic, at + 1)) {
+        candidates.push(at - 4);
+      }
+    }
+    for (const at of candidates.sort((a, b) => a - b)) {
+      if (offset + at <= from) continue;
+      const size = bytes.readInt32BE(at);
+      const whole = size > 0 ? await segments.read(offset + at, size) : undefined;
+      if (whole && checkRecord(whole, 0, whole.length, offset + at, options).kind === "record") {
+        return offset + at;
+      }
+    }
+  }
+  return fileEnd;
+}

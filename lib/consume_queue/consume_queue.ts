@@ -1,0 +1,401 @@
+/**
+ * One consume queue: for each of its messages, in order, where it lies in the commit log. RocketMQ:
+ * `ConsumeQueue`.
+ *
+ *     min          written          max            nextOffset
+ *      |  in files  |   in memory    |  not readable yet |
+ *
+ * Units are appended in memory, in the turn that makes their messages readable, and written to
+ * files later: a queue can always be rebuilt from the log. Offsets are contiguous: a unit that does
+ * not come next is refused, never appended at a wrong place.
+ *
+ * @module
+ */
+
+import { join } from "node:path";
+import { StoreError } from "../errors.ts";
+import { createDirectory, createFile, removeFile } from "../io/directory.ts";
+import type { FileHandle, FileSystem } from "../io/file_system.ts";
+import { writeFully } from "../io/fully.ts";
+import type { OpenFiles } from "../segment/open_files.ts";
+import { type Segment, segmentOf } from "../segment/segment.ts";
+import { SegmentQueue } from "../segment/segment_queue.ts";
+import type { PhysicalOffset, QueueOffset } from "../units.ts";
+import {
+  encodeUnit,
+  FILLER_SIZE,
+  fillerUnits,
+  isFiller,
+  isUnit,
+  UNIT_BYTES,
+  unitOffset,
+  unitSize,
+} from "./queue_unit.ts";
+
+/** What a queue needs of its store. */
+export interface QueueContext {
+  readonly fileSystem: FileSystem;
+  readonly files: OpenFiles;
+  /** `consumequeue/` of the store. */
+  readonly directory: string;
+  /** Folder of half-made files. */
+  readonly staging: string;
+  /** Size of a queue file, a multiple of 20. */
+  readonly fileSize: number;
+}
+
+/** Units that a search reads at once: a page. */
+const SEARCH_UNITS = 200;
+/** Room for so many units when the first one comes. */
+const FIRST_TAIL_UNITS = 8;
+
+export class ConsumeQueue {
+  readonly topic: string;
+  readonly queueId: number;
+  /** What the next put to this queue gets. */
+  nextOffset: QueueOffset = 0;
+  readonly #context: QueueContext;
+  readonly #segments: SegmentQueue;
+  #min: QueueOffset = 0;
+  #max: QueueOffset = 0;
+  /** End of the last unit's record; -1 without one. */
+  #maxPhysicalOffset: PhysicalOffset = -1;
+  /** Units below are in files. */
+  #written: QueueOffset = 0;
+  /** Units from `#written` to `#max`. */
+  #tail: Buffer | undefined;
+  /** Files written since they were last synced. */
+  readonly #unforced = new Set<Segment>();
+
+  constructor(context: QueueContext, topic: string, queueId: number, segments: Segment[] = []) {
+    this.#context = context;
+    this.topic = topic;
+    this.queueId = queueId;
+    const directory = join(context.directory, topic, String(queueId));
+    this.#segments = new SegmentQueue(directory, context.fileSize, context.files, segments);
+  }
+
+  get directory(): string {
+    return this.#segments.directory;
+  }
+
+  get segments(): readonly Segment[] {
+    return this.#segments.segments;
+  }
+
+  /** The first message that the log still holds. */
+  get min(): QueueOffset {
+    return this.#min;
+  }
+
+  /** One past the last readable message. */
+  get max(): QueueOffset {
+    return this.#max;
+  }
+
+  /** End of the last message's record in the log, or -1. */
+  get maxPhysicalOffset(): PhysicalOffset {
+    return this.#maxPhysicalOffset;
+  }
+
+  /** Units that are in memory only. */
+  get unwritten(): number {
+    return this.#max - this.#written;
+  }
+
+  get hasUnforcedFiles(): boolean {
+    return this.#unforced.size > 0;
+  }
+
+  /** Units in one file. */
+  get unitsPerFile(): number {
+    return this.#segments.fileSize / UNIT_BYTES;
+  }
+
+  /** Whether there has ever been anything in it. */
+  get exists(): boolean {
+    return this.#max > 0 || this.#segments.first !== undefined;
+  }
+
+  /** An empty queue begins at `offset`: the messages before it are no longer in the log. */
+  startAt(offset: QueueOffset): void {
+    this.#min = offset;
+    this.#max = offset;
+    this.#written = offset;
+    this.nextOffset = offset;
+  }
+
+  /**
+   * Appends the unit of the message at `offset`. Nothing is written to a file yet.
+   *
+   * @returns `"appended"`, `"known"` if the queue already has it, or `"gap"` if units before it are
+   *   missing, and nothing was done.
+   */
+  append(
+    offset: QueueOffset,
+    physicalOffset: PhysicalOffset,
+    size: number,
+    tagsCode: number,
+  ): "appended" | "known" | "gap" {
+    if (offset < this.#max) return "known";
+    if (offset > this.#max) return "gap";
+    const at = this.unwritten * UNIT_BYTES;
+    this.#tail ??= Buffer.allocUnsafeSlow(FIRST_TAIL_UNITS * UNIT_BYTES);
+    if (at + UNIT_BYTES > this.#tail.length) {
+      const larger = Buffer.allocUnsafeSlow(this.#tail.length * 2);
+      this.#tail.copy(larger, 0, 0, at);
+      this.#tail = larger;
+    }
+    encodeUnit(this.#tail, at, physicalOffset, size, tagsCode);
+    this.#max = offset + 1;
+    if (this.nextOffset < this.#max) this.nextOffset = this.#max;
+    this.#maxPhysicalOffset = physicalOffset + size;
+    return "appended";
+  }
+
+  /**
+   * Reads units from `from` on: at most `count`, and none behind `max` or the end of the file that
+   * holds `from`.
+   *
+   * @returns Whole units, valid until the next turn; empty if there are none at `from`.
+   * @throws {StoreError} `STORE_IO`, or `STORE_QUEUE_DAMAGED` if a unit is missing in its file.
+   */
+  async units(from: QueueOffset, count: number): Promise<Buffer> {
+    if (from < this.#min || from >= this.#max) return Buffer.alloc(0);
+    const fileEnd = from - (from % this.unitsPerFile) + this.unitsPerFile;
+    const end = Math.min(from + count, this.#max, fileEnd);
+    if (from >= this.#written) {
+      const first = (from - this.#written) * UNIT_BYTES;
+      // A copy: the tail moves when the queue is written.
+      return Buffer.from(
+        (this.#tail as Buffer).subarray(first, first + (end - from) * UNIT_BYTES),
+      );
+    }
+    return this.#read(from, Math.min(end, this.#written));
+  }
+
+  /**
+   * Writes the units that are in memory to their files, making these as needed. A killed process
+   * loses none of them afterwards. Only one call at a time.
+   *
+   * @throws {StoreError} `STORE_IO` naming the file; the units stay in memory.
+   */
+  async commit(): Promise<void> {
+    while (this.#written < this.#max) {
+      const from = this.#written;
+      const start = this.#segments.startOf(from * UNIT_BYTES);
+      const end = Math.min(this.#max, start / UNIT_BYTES + this.unitsPerFile);
+      const units = (this.#tail as Buffer).subarray(0, (end - from) * UNIT_BYTES);
+      const position = from * UNIT_BYTES - start;
+      const segment = this.#segments.find(start);
+      try {
+        if (segment) {
+          await this.#context.files.use(segment.path, (file) =>
+            writeFully(file, [units], position),
+          );
+          this.#unforced.add(segment);
+        } else {
+          await this.#create(start, position, units);
+        }
+      } catch (cause) {
+        throw new StoreError(
+          "STORE_IO",
+          `Cannot write units ${from} to ${end - 1} of queue ${this.topic}/${this.queueId} in ${this.directory}`,
+          { path: this.directory, position, cause },
+        );
+      }
+      this.#dropTail(end);
+    }
+  }
+
+  /**
+   * Syncs every file that was written: a power cut loses no committed unit afterwards.
+   *
+   * @throws {StoreError} `STORE_IO`, or `STORE_FILES_VANISHED` if somebody removed a file meanwhile.
+   */
+  async force(): Promise<void> {
+    for (const segment of [...this.#unforced]) {
+      this.#unforced.delete(segment);
+      try {
+        await this.#context.files.use(segment.path, (file) => file.fdatasync());
+        await this.#context.fileSystem.stat(segment.path);
+      } catch (cause) {
+        this.#unforced.add(segment);
+        const gone = (cause as { code?: string }).code === "ENOENT";
+        throw new StoreError(
+          gone ? "STORE_FILES_VANISHED" : "STORE_IO",
+          gone
+            ? `Cannot keep ${segment.path}: it was removed by somebody else`
+            : `Cannot sync ${segment.path}`,
+          { path: segment.path, cause },
+        );
+      }
+    }
+  }
+
+  // Recovery.
+
+  /**
+   * Finds the end of a queue that was just loaded: behind the last valid unit of a record that
+   * starts below `limit`. Units lie in the order of the log, so it takes a few reads.
+   */
+  async findEnd(limit: PhysicalOffset): Promise<void> {
+    const files = this.#segments.segments;
+    const first = (files[0]?.start ?? 0) / UNIT_BYTES;
+    let end = first;
+    let lastUnit: Buffer | undefined;
+    for (let i = files.length - 1; i >= 0 && !lastUnit; i--) {
+      const start = (files[i] as Segment).start / UNIT_BYTES;
+      const found = await this.#lastUnitBelow(start, limit);
+      if (!found) continue;
+      end = start + found.count;
+      lastUnit = found.unit;
+    }
+    this.startAt(end);
+    this.#min = first;
+    this.#maxPhysicalOffset =
+      lastUnit && !isFiller(lastUnit, 0) ? unitOffset(lastUnit, 0) + unitSize(lastUnit, 0) : -1;
+  }
+
+  /** The valid units below `limit` at the front of the file that starts at unit `start`. */
+  async #lastUnitBelow(
+    start: QueueOffset,
+    limit: PhysicalOffset,
+  ): Promise<{ count: number; unit: Buffer } | undefined> {
+    const page = (index: number): Promise<Buffer> =>
+      this.#read(
+        start + index * SEARCH_UNITS,
+        start + Math.min((index + 1) * SEARCH_UNITS, this.unitsPerFile),
+      );
+    const counted = (units: Buffer): number => {
+      let at = 0;
+      while (at < units.length && isUnitBelow(units, at, limit)) at += UNIT_BYTES;
+      return at / UNIT_BYTES;
+    };
+    let low = 0;
+    let units = await page(0);
+    let count = counted(units);
+    if (count === 0) return undefined;
+    if (count === SEARCH_UNITS) {
+      // The last page that begins with a valid unit.
+      let high = Math.ceil(this.unitsPerFile / SEARCH_UNITS);
+      while (high - low > 1) {
+        const middle = Math.floor((low + high) / 2);
+        const probe = await page(middle);
+        if (counted(probe) > 0) {
+          low = middle;
+          units = probe;
+        } else {
+          high = middle;
+        }
+      }
+      count = counted(units);
+    }
+    const at = (count - 1) * UNIT_BYTES;
+    return { count: low * SEARCH_UNITS + count, unit: units.subarray(at, at + UNIT_BYTES) };
+  }
+
+  /** Removes every file: the queue is about to be rebuilt from the log. */
+  async reset(): Promise<void> {
+    this.startAt(0);
+    this.#tail = undefined;
+    this.#maxPhysicalOffset = -1;
+    await this.clearBehind();
+  }
+
+  /** Fills up to `offset` with units that say "no message here": their records are damaged. */
+  fillTo(offset: QueueOffset): void {
+    while (this.#max < offset) this.append(this.#max, 0, FILLER_SIZE, 0);
+    this.#maxPhysicalOffset = -1;
+  }
+
+  /**
+   * Makes what lies on disk behind the end harmless: files behind it are removed, the rest of the
+   * last file is zero. RocketMQ takes an empty file at the end for a message.
+   *
+   * @returns What was removed or zeroed, for the report.
+   */
+  async clearBehind(): Promise<string[]> {
+    const done: string[] = [];
+    const end = this.#written * UNIT_BYTES;
+    for (const segment of this.#segments.dropFrom(end)) {
+      this.#unforced.delete(segment);
+      await this.#context.files.close(segment.path);
+      await removeFile(this.#context.fileSystem, segment.path);
+      done.push(segment.path);
+    }
+    const { last } = this.#segments;
+    if (!last || end >= last.start + last.size) return done;
+    const position = end - last.start;
+    const rest = await this.#segments.read(end, last.size - position);
+    const stale = rest ? lastNonZero(rest) + 1 : 0;
+    if (stale > 0) {
+      await this.#context.files.use(last.path, (file) =>
+        writeFully(file, [Buffer.alloc(stale)], position),
+      );
+      this.#unforced.add(last);
+      done.push(last.path);
+    }
+    return done;
+  }
+
+  /** Moves `min` to the first unit whose record starts at `logMin` or behind it. */
+  async correctMin(logMin: PhysicalOffset): Promise<void> {
+    let low = Math.max((this.#segments.first?.start ?? this.#min * UNIT_BYTES) / UNIT_BYTES, 0);
+    this.#min = low;
+    let high = this.#max;
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      const unit = await this.units(middle, 1);
+      if (unit.length > 0 && (isFiller(unit, 0) || unitOffset(unit, 0) < logMin)) low = middle + 1;
+      else high = middle;
+    }
+    this.#min = low;
+  }
+
+  async #read(from: QueueOffset, end: QueueOffset): Promise<Buffer> {
+    const wanted = (end - from) * UNIT_BYTES;
+    const bytes = await this.#segments.read(from * UNIT_BYTES, wanted);
+    if (bytes?.length === wanted) return bytes;
+    const segment = this.#segments.find(from * UNIT_BYTES);
+    throw new StoreError(
+      "STORE_QUEUE_DAMAGED",
+      `Cannot read units ${from} to ${end - 1} of queue ${this.topic}/${this.queueId}: ${
+        segment ? `${segment.path} ends before` : `no file of ${this.directory} holds them`
+      }`,
+      { path: segment?.path ?? this.directory },
+    );
+  }
+
+  async #create(start: number, position: number, units: Buffer): Promise<void> {
+    const { fileSystem, files, staging, fileSize } = this.#context;
+    await createDirectory(fileSystem, this.directory);
+    const segment = segmentOf(this.directory, start, fileSize);
+    const front = position > 0 ? [fillerUnits(position / UNIT_BYTES)] : [];
+    // With its first units inside: RocketMQ takes an empty queue file for one with a message.
+    const fill = (file: FileHandle) => writeFully(file, [...front, units], 0);
+    const handle = await createFile(fileSystem, { staging, path: segment.path, size: fileSize, fill });
+    files.adopt(segment.path, handle);
+    this.#segments.add(segment);
+  }
+
+  #dropTail(written: QueueOffset): void {
+    const left = (this.#max - written) * UNIT_BYTES;
+    const from = (written - this.#written) * UNIT_BYTES;
+    this.#written = written;
+    if (left === 0) this.#tail = undefined;
+    else (this.#tail as Buffer).copyWithin(0, from, from + left);
+  }
+}
+
+function isUnitBelow(units: Buffer, at: number, limit: PhysicalOffset): boolean {
+  if (!isUnit(units, at)) return false;
+  // The high half of an offset that is no safe integer has more than 21 bits.
+  return isFiller(units, at) || (units.readUInt32BE(at) < 2 ** 21 && unitOffset(units, at) < limit);
+}
+
+function lastNonZero(bytes: Buffer): number {
+  let at = bytes.length - 1;
+  while (at >= 0 && bytes[at] === 0) at--;
+  return at;
+}

@@ -1,0 +1,63 @@
+/**
+ * All consume queues of a store, by topic and queue id.
+ *
+ * @module
+ */
+
+import { ConsumeQueue, type QueueContext } from "./consume_queue.ts";
+
+export class ConsumeQueueTable {
+  readonly context: QueueContext;
+  readonly #topics = new Map<string, Map<number, ConsumeQueue>>();
+
+  constructor(context: QueueContext) {
+    this.context = context;
+  }
+
+  /** The queue, or `undefined` if there has never been one: asking makes none. */
+  find(topic: string, queueId: number): ConsumeQueue | undefined {
+    return this.#topics.get(topic)?.get(queueId);
+  }
+
+  /** The queue; a new one is in memory only, until its first unit is written. */
+  findOrCreate(topic: string, queueId: number): ConsumeQueue {
+    let queues = this.#topics.get(topic);
+    if (!queues) {
+      queues = new Map();
+      this.#topics.set(topic, queues);
+    }
+    let queue = queues.get(queueId);
+    if (!queue) {
+      queue = new ConsumeQueue(this.context, topic, queueId);
+      queues.set(queueId, queue);
+    }
+    return queue;
+  }
+
+  add(queue: ConsumeQueue): void {
+    let queues = this.#topics.get(queue.topic);
+    if (!queues) {
+      queues = new Map();
+      this.#topics.set(queue.topic, queues);
+    }
+    queues.set(queue.queueId, queue);
+  }
+
+  delete(queue: ConsumeQueue): void {
+    const queues = this.#topics.get(queue.topic);
+    queues?.delete(queue.queueId);
+    if (queues?.size === 0) this.#topics.delete(queue.topic);
+  }
+
+  topics(): IterableIterator<string> {
+    return this.#topics.keys();
+  }
+
+  queueIds(topic: string): number[] {
+    return [...(this.#topics.get(topic)?.keys() ?? [])].sort((a, b) => a - b);
+  }
+
+  *[Symbol.iterator](): Generator<ConsumeQueue> {
+    for (const queues of this.#topics.values()) yield* queues.values();
+  }
+}

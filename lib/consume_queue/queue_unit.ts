@@ -1,0 +1,96 @@
+/**
+ * The unit of a consume queue: where a message lies in the commit log. RocketMQ: `CQUnit`,
+ * `ConsumeQueue.CQ_STORE_UNIT_SIZE`.
+ *
+ *     0        8     12        20
+ *     | offset | size | tagsCode |      big-endian
+ *
+ * A unit with `size` 0 is the end of the queue. A queue that starts at an offset above 0 begins with
+ * filler units (offset 0, size 2^31 - 1): they are no messages.
+ *
+ * @module
+ */
+
+import type { PhysicalOffset } from "../units.ts";
+
+export const UNIT_BYTES = 20;
+
+const OFFSET_AT = 0;
+const SIZE_AT = OFFSET_AT + 8;
+const TAGS_CODE_AT = SIZE_AT + 4;
+
+/** `size` of a filler unit (`ConsumeQueue.fillPreBlank`). */
+export const FILLER_SIZE = 0x7fffffff;
+
+const TWO_32 = 2 ** 32;
+
+export interface QueueUnit {
+  readonly physicalOffset: PhysicalOffset;
+  /** TOTALSIZE of the record, in bytes. */
+  readonly size: number;
+  /** 64 bits: a Java hash, a time, or an address of the queue's extension. */
+  readonly tagsCode: bigint;
+}
+
+/** @param tagsCode A safe integer: a hash of 32 bits or a time in ms. */
+export function encodeUnit(
+  target: Buffer,
+  at: number,
+  physicalOffset: PhysicalOffset,
+  size: number,
+  tagsCode: number,
+): void {
+  writeInt64(target, at + OFFSET_AT, physicalOffset);
+  target.writeInt32BE(size, at + SIZE_AT);
+  writeInt64(target, at + TAGS_CODE_AT, tagsCode);
+}
+
+/** Units that say "no message here", to fill a file before its first message. */
+export function fillerUnits(count: number): Buffer {
+  const units = Buffer.alloc(count * UNIT_BYTES);
+  for (let i = 0; i < count; i++) units.writeInt32BE(FILLER_SIZE, i * UNIT_BYTES + SIZE_AT);
+  return units;
+}
+
+/** @throws {RangeError} if the offset is no safe integer: no such log can exist. */
+export function decodeUnit(bytes: Buffer, at: number): QueueUnit {
+  return {
+    physicalOffset: unitOffset(bytes, at),
+    size: unitSize(bytes, at),
+    tagsCode: bytes.readBigInt64BE(at + TAGS_CODE_AT),
+  };
+}
+
+export function unitOffset(bytes: Buffer, at: number): PhysicalOffset {
+  const offset =
+    bytes.readInt32BE(at + OFFSET_AT) * TWO_32 + bytes.readUInt32BE(at + OFFSET_AT + 4);
+  if (!Number.isSafeInteger(offset)) {
+    throw new RangeError(
+      `Cannot use physical offset ${bytes.readBigInt64BE(at + OFFSET_AT)} of a queue unit: it is beyond 2^53`,
+    );
+  }
+  return offset;
+}
+
+export function unitSize(bytes: Buffer, at: number): number {
+  return bytes.readInt32BE(at + SIZE_AT);
+}
+
+/** The low 32 bits of the tags code, signed: what a tag filter compares. */
+export function unitTagsHash(bytes: Buffer, at: number): number {
+  return bytes.readInt32BE(at + TAGS_CODE_AT + 4);
+}
+
+/** Whether the unit leads anywhere, or fills the front; anything else is the end of the queue. */
+export function isUnit(bytes: Buffer, at: number): boolean {
+  return bytes.readInt32BE(at + OFFSET_AT) >= 0 && unitSize(bytes, at) > 0;
+}
+
+export function isFiller(bytes: Buffer, at: number): boolean {
+  return unitSize(bytes, at) === FILLER_SIZE && unitOffset(bytes, at) === 0;
+}
+
+function writeInt64(target: Buffer, at: number, value: number): void {
+  target.writeInt32BE(Math.floor(value / TWO_32), at);
+  target.writeUInt32BE(value >>> 0, at + 4);
+}

@@ -1,0 +1,198 @@
+/**
+ * The system calls that Node has no name for: from the addon (`native/binding.cc`) where it was
+ * built, otherwise from stand-ins in TypeScript.
+ *
+ * A stand-in means the same as the call: what it can do without the addon it does through
+ * `node:fs`; a hint it leaves out; anything else it refuses with the code that a system without
+ * that call would give (`EOPNOTSUPP`, `ENOSYS`), so that no caller asks which of the two it has.
+ *
+ * @module
+ */
+
+import * as fs from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import type { Advice } from "./file_system.ts";
+import { totalBytes } from "./fully.ts";
+import { hasCode, systemError } from "./system_error.ts";
+
+/** Advice of `madvise(2)`; none of it changes what the memory holds. */
+export type MemoryAdvice = "hugepage" | "nohugepage" | "dontdump" | "populate_write" | "willneed";
+
+/**
+ * The addon's calls, named and ordered as in the man pages. None has any policy: one system call
+ * (or one write and one sync), its result, or Node's error. Those that return promises run on
+ * libuv's threads and keep the buffers alive meanwhile; the others run at once where they are
+ * called. File descriptors are not checked to be ours. Positions and lengths are bytes,
+ * 0 to 2^53 - 1.
+ */
+export interface NativeBinding {
+  /** Bytes written; fewer than given is no error. At most 1024 buffers (`IOV_MAX`). */
+  pwritev(fd: number, buffers: readonly Uint8Array[], position: number): Promise<number>;
+  fdatasync(fd: number): Promise<void>;
+  /** `pwritev`, then `fdatasync` if it took every byte. Bytes written. */
+  pwritevThenFdatasync(
+    fd: number,
+    buffers: readonly Uint8Array[],
+    position: number,
+  ): Promise<number>;
+  /**
+   * `"allocate"`: `FALLOC_FL_KEEP_SIZE`; `"punch"`: `FALLOC_FL_PUNCH_HOLE` with it. The length of
+   * the file stays as it is in both.
+   */
+  fallocate(
+    fd: number,
+    mode: "allocate" | "punch",
+    position: number,
+    length: number,
+  ): Promise<void>;
+  posixFadvise(fd: number, position: number, length: number, advice: Advice): Promise<void>;
+  /** `preadv2` with `RWF_NOWAIT`: bytes read, 0 at the end of the file, -1 for "it would wait". */
+  preadv2NoWait(fd: number, buffer: Uint8Array, position: number): number;
+  /** On the whole pages that lie within `memory`; on none if there is none. */
+  madvise(memory: Uint8Array, advice: MemoryAdvice): void;
+  mlock(memory: Uint8Array): void;
+  munlock(memory: Uint8Array): void;
+  /**
+   * `fcntl(F_OFD_SETLK)`: an exclusive record lock that belongs to the open file, not to the
+   * process. It conflicts with POSIX record locks (Java's `FileLock`).
+   *
+   * @returns False if another holds a lock in the range.
+   */
+  setOfdLock(fd: number, start: number, length: number): boolean;
+  /**
+   * `fcntl(F_OFD_GETLK)`.
+   *
+   * @returns The process that holds a POSIX record lock in the range; -1 if none does, or if the
+   *   lock belongs to an open file.
+   */
+  getPosixLockHolder(fd: number, start: number, length: number): number;
+  /** `flock(LOCK_EX | LOCK_NB)`: false if another holds it. */
+  flock(fd: number): boolean;
+}
+
+/** What became of the addon, for people: `"loaded from …"`, or why it was not. */
+export function nativeBindingStatus(): string {
+  return loadOnce().status;
+}
+
+/**
+ * The addon, or undefined if there is none for this system or `FORCELOG_NATIVE=off` is set.
+ *
+ * Never throws: see {@linkcode nativeBindingStatus} for the reason. Calls that the addon lacks on
+ * this system are filled in from {@linkcode standIns}.
+ */
+export function loadNativeBinding(): NativeBinding | undefined {
+  return loadOnce().binding;
+}
+
+/** Every call without the addon. */
+export const standIns: NativeBinding = {
+  pwritev: (fd, buffers, position) =>
+    new Promise((resolve, reject) => {
+      fs.writev(fd, buffers, position, (error, count) => (error ? reject(error) : resolve(count)));
+    }),
+
+  fdatasync: (fd) =>
+    new Promise((resolve, reject) => {
+      fs.fdatasync(fd, (error) => (error ? reject(error) : resolve()));
+    }),
+
+  async pwritevThenFdatasync(fd, buffers, position) {
+    const count = await standIns.pwritev(fd, buffers, position);
+    if (count === totalBytes(buffers)) await standIns.fdatasync(fd);
+    return count;
+  },
+
+  fallocate: async () => {
+    throw systemError("EOPNOTSUPP", "fallocate");
+  },
+
+  posixFadvise: async () => {},
+
+  preadv2NoWait: () => -1,
+
+  madvise: () => {},
+
+  mlock: () => {
+    throw systemError("ENOSYS", "mlock");
+  },
+
+  munlock: () => {
+    throw systemError("ENOSYS", "munlock");
+  },
+
+  setOfdLock: () => {
+    throw systemError("ENOSYS", "fcntl");
+  },
+
+  getPosixLockHolder: () => -1,
+
+  flock(fd) {
+    const flockSync = loadFsExt()?.flockSync;
+    if (flockSync === undefined) throw systemError("ENOSYS", "flock");
+    try {
+      flockSync(fd, "exnb");
+      return true;
+    } catch (error) {
+      if (hasCode(error, "EAGAIN", "EWOULDBLOCK")) return false;
+      throw error;
+    }
+  },
+};
+
+interface Loaded {
+  readonly binding: NativeBinding | undefined;
+  readonly status: string;
+}
+
+let loaded: Loaded | undefined;
+
+function loadOnce(): Loaded {
+  loaded ??= load();
+  return loaded;
+}
+
+function load(): Loaded {
+  if (process.env.FORCELOG_NATIVE === "off") {
+    return { binding: undefined, status: "switched off by FORCELOG_NATIVE=off" };
+  }
+  const root = packageRoot();
+  const candidates = [
+    join(root, "build", "Release", "forcelog.node"),
+    join(root, "prebuilds", `${process.platform}-${process.arch}`, "forcelog.node"),
+  ];
+  const reasons: string[] = [];
+  for (const path of candidates) {
+    try {
+      const addon = createRequire(import.meta.url)(path) as Partial<NativeBinding>;
+      return { binding: { ...standIns, ...addon }, status: `loaded from ${path}` };
+    } catch (error) {
+      // The first line: a module that is not there is explained with a stack of who asked for it.
+      reasons.push((error instanceof Error ? error.message : String(error)).split("\n", 1)[0]!);
+    }
+  }
+  return { binding: undefined, status: `not loaded: ${reasons.join("; ")}` };
+}
+
+/** The nearest folder above this file with a package.json: `lib/` and `dist/lib/` lead to the same. */
+function packageRoot(): string {
+  let directory = import.meta.dirname;
+  while (!fs.existsSync(join(directory, "package.json")) && dirname(directory) !== directory) {
+    directory = dirname(directory);
+  }
+  return directory;
+}
+
+interface FsExt {
+  flockSync?(fd: number, flags: "exnb"): void;
+}
+
+/** The optional package fs-ext, or undefined if it isn't installed or wasn't built. */
+function loadFsExt(): FsExt | undefined {
+  try {
+    return createRequire(import.meta.url)("fs-ext") as FsExt;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * Big-endian integers in bytes, 64-bit ones as plain numbers.
+ *
+ * The writers neither check nor allocate: the caller has made sure that the value fits and that
+ * the bytes are there.
+ *
+ * @module
+ */
+
+/** 2^32. */
+const HIGH = 4294967296;
+
+/** Writes a signed or unsigned 32-bit integer. */
+export function writeInt32(target: Uint8Array, at: number, value: number): void {
+  target[at] = value >>> 24;
+  target[at + 1] = value >>> 16;
+  target[at + 2] = value >>> 8;
+  target[at + 3] = value;
+}
+
+/** Writes a safe integer, negative ones as two's complement. */
+export function writeInt64(target: Uint8Array, at: number, value: number): void {
+  writeInt32(target, at, Math.floor(value / HIGH));
+  writeInt32(target, at + 4, value >>> 0);
+}
+
+/** Reads a signed 32-bit integer. */
+export function readInt32(source: Uint8Array, at: number): number {
+  return (source[at]! << 24) | (source[at + 1]! << 16) | (source[at + 2]! << 8) | source[at + 3]!;
+}
+
+/** Reads a signed 16-bit integer. */
+export function readInt16(source: Uint8Array, at: number): number {
+  return ((source[at]! << 24) >> 16) | source[at + 1]!;
+}
+
+/**
+ * Reads a signed 64-bit integer as a double: exact if the result is a safe integer, and not a safe
+ * integer if the value is not.
+ */
+export function readInt64Rounded(source: Uint8Array, at: number): number {
+  return readInt32(source, at) * HIGH + (readInt32(source, at + 4) >>> 0);
+}
+
+/** Reads a signed 64-bit integer, exactly. */
+export function readBigInt64(source: Uint8Array, at: number): bigint {
+  return (BigInt(readInt32(source, at)) << 32n) | BigInt(readInt32(source, at + 4) >>> 0);
+}
+
+/**
+ * Reads a signed 64-bit integer that must be a safe one.
+ *
+ * @param name What it is, for the error.
+ * @throws {RangeError} If it is beyond ±(2^53 - 1). It is never rounded.
+ */
+export function readInt64(source: Uint8Array, at: number, name: string): number {
+  const value = readInt64Rounded(source, at);
+  if (Number.isSafeInteger(value)) return value;
+  throw new RangeError(
+    `Cannot read ${name} as a number: ${readBigInt64(source, at)} is beyond 2^53 - 1`,
+  );
+}

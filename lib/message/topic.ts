@@ -1,0 +1,53 @@
+/**
+ * A topic's name in the forms that the store needs again and again, kept for the next message.
+ *
+ * @module
+ */
+
+import { wrongType } from "./fields.ts";
+import { encodeUtf8, toJavaWellFormed } from "./java_string.ts";
+
+/** A topic, ready for use. */
+export interface Topic {
+  /** The name as a reader will see it: an unpaired surrogate is `?`. */
+  readonly text: string;
+  /** The name in UTF-8. Shared: do not change it. */
+  readonly bytes: Uint8Array;
+  /** Why it cannot be the name of a directory, or `undefined` if it can. */
+  readonly fault: string | undefined;
+}
+
+/** The longest name of a file on the usual systems, in bytes (`Byte.MAX_VALUE * 2 + 1` there). */
+export const TOPIC_SIZE_MAX = 255;
+
+const CACHE_SIZE_MAX = 4096;
+const cache = new Map<string, Topic>();
+
+/**
+ * Looks a topic up, or works it out.
+ *
+ * @throws {TypeError} If it is not text.
+ */
+export function topicOf(name: string): Topic {
+  let topic = cache.get(name);
+  if (topic === undefined) {
+    if (typeof name !== "string") throw wrongType("topic", "a string", name);
+    const text = toJavaWellFormed(name);
+    const bytes = encodeUtf8(text);
+    topic = { text, bytes, fault: faultOf(text, bytes.length) };
+    if (cache.size >= CACHE_SIZE_MAX) cache.clear();
+    // What is refused is not worth a place.
+    if (topic.fault === undefined) cache.set(name, topic);
+  }
+  return topic;
+}
+
+function faultOf(text: string, size: number): string | undefined {
+  if (size === 0) return "the topic is empty";
+  if (size > TOPIC_SIZE_MAX) return `the topic has ${size} bytes, the most are ${TOPIC_SIZE_MAX}`;
+  if (text === "." || text === "..")
+    return `the topic is "${text}", which is no name of a directory`;
+  if (text.includes("/")) return 'the topic contains "/"';
+  if (text.includes("\0")) return "the topic contains NUL";
+  return undefined;
+}

@@ -1,0 +1,726 @@
+/**
+ * The class that users hold: it wires the rooms and decides little.
+ *
+ * @module
+ */
+
+import { totalmem } from "node:os";
+import { resolve } from "node:path";
+import { createAbort, removeAbort } from "./checkpoint/abort_file.ts";
+import { type CheckpointLongs, writeCheckpoint } from "./checkpoint/store_checkpoint.ts";
+import { type Appended, CommitLog } from "./commit_log/commit_log.ts";
+import type { Blocked } from "./commit_log/append_gate.ts";
+import { ConsumeQueueFlusher } from "./consume_queue/consume_queue_flusher.ts";
+import type { ConsumeQueueTable } from "./consume_queue/consume_queue_table.ts";
+import { Arrivals } from "./dispatch/arrivals.ts";
+import { type Arrival, type Dispatched, Dispatcher } from "./dispatch/dispatcher.ts";
+import { PutError, StoreError } from "./errors.ts";
+import { type Clock, systemClock } from "./io/clock.ts";
+import { createDirectory, removeFile } from "./io/directory.ts";
+import type { FileSystem } from "./io/file_system.ts";
+import { NodeFileSystem } from "./io/node_file_system.ts";
+import { OverlayFileSystem } from "./io/overlay_file_system.ts";
+import { StoreLock } from "./io/store_lock.ts";
+import { type StorePaths, storePaths } from "./io/store_paths.ts";
+import { parseHost } from "./message/host.ts";
+import type { Message, MessageBatch } from "./message/message.ts";
+import { parseMessageId } from "./message/message_id.ts";
+import { batchViolation, brokerViolation, storeViolation } from "./message/message_rules.ts";
+import {
+  type OutgoingRecord,
+  prepareBatch,
+  prepareRecord,
+  type RecordDefaults,
+} from "./message/outgoing_record.ts";
+import { PutResult } from "./message/put_result.ts";
+import type { StoredMessage } from "./message/record.ts";
+import { DelayLevels } from "./message/tags_code.ts";
+import { type ResolvedOptions, resolveOptions, type StoreOptions } from "./options.ts";
+import { type ConsumeRequest, consume } from "./read/consume.ts";
+import { type GetRequest, type GetResult, MessageReader } from "./read/message_reader.ts";
+import { type Recovered, type RecoveryReport, recover } from "./recovery/recovery.ts";
+import { listStoreFiles, type StoreFiles } from "./recovery/store_files.ts";
+import { checkStoreKind } from "./recovery/store_kind.ts";
+import { OpenFiles } from "./segment/open_files.ts";
+import type { PhysicalOffset, QueueOffset } from "./units.ts";
+
+/** What surrounds a store; everything has a default. */
+export interface StoreEnvironment {
+  /** @default the machine's file system */
+  readonly fileSystem?: FileSystem;
+  /** @default the machine's clock */
+  readonly clock?: Clock;
+  /**
+   * Opens a store for looking at it: as it would be after its recovery, without changing a byte,
+   * with the file sizes that are found, and without a lock, so beside a live broker too. Puts are
+   * refused. @default false
+   */
+  readonly readOnly?: boolean;
+  /** Told of what deserves attention but is no error of a call. @default `process.emitWarning` */
+  readonly onWarning?: (warning: string) => void;
+  /** Told of each message as it becomes readable, in order. RocketMQ: `MessageArrivingListener`. */
+  readonly onArrival?: (arrival: Arrival) => void;
+}
+
+/** `opening` and back to `closed` it goes only once; `failed` is a store that can only be read. */
+export type StoreState = "open" | "failed" | "closing" | "closed";
+
+/** Offsets of the log: `flushed ≤ committed ≤ wrote`. */
+export interface StoreWatermarks {
+  /** End of what has been appended. */
+  readonly wrote: PhysicalOffset;
+  /** End of what a killed process does not lose. */
+  readonly committed: PhysicalOffset;
+  /** End of what a power cut does not lose. */
+  readonly flushed: PhysicalOffset;
+  /** End of what is in its queues: readable. */
+  readonly dispatched: PhysicalOffset;
+}
+
+export interface StoreStats {
+  /** Puts that resolved or will, by messages; those that were refused or failed. */
+  readonly messagesPut: number;
+  readonly putsFailed: number;
+  /** Syncs of the commit log, and the longest one in ms. */
+  readonly forces: number;
+  readonly longestForceMs: number;
+  /** Writes of the commit log, and their bytes. */
+  readonly commits: number;
+  readonly committedBytes: number;
+  /** Bytes that wait for their write, and how many may. */
+  readonly pendingBytes: number;
+  readonly pendingBytesMax: number;
+  /** Puts that wait for a file or for room. */
+  readonly waitingPuts: number;
+}
+
+/** What the queue flusher makes durable. */
+interface Mark {
+  readonly last: Dispatched;
+  readonly queueCount: number;
+  readonly unitCount: number;
+}
+
+/** The log may be so many files ahead of the durable queues; a Java broker looks at ten. */
+const QUEUES_BEHIND_FILES_MAX = 7;
+/** From so many on the queues are flushed whatever their interval. */
+const QUEUES_BEHIND_FILES_SOON = 4;
+
+/**
+ * A message store on a directory, in RocketMQ's own format.
+ *
+ * ```ts
+ * await using store = await MessageStore.open("./data", { flushDiskType: "SYNC_FLUSH" });
+ * const { queueOffset } = await store.put({ topic: "orders", body: Buffer.from("hello") });
+ * ```
+ */
+export class MessageStore {
+  /** What recovery found and did. */
+  readonly recovery: RecoveryReport;
+  readonly #environment: Required<StoreEnvironment>;
+  readonly #options: ResolvedOptions;
+  readonly #paths: StorePaths;
+  readonly #files: OpenFiles;
+  readonly #lock: StoreLock;
+  readonly #queues: ConsumeQueueTable;
+  readonly #log: CommitLog;
+  readonly #dispatcher: Dispatcher;
+  readonly #arrivals = new Arrivals();
+  readonly #flusher: ConsumeQueueFlusher<Mark>;
+  readonly #reader: MessageReader;
+  readonly #hosts: Pick<RecordDefaults, "bornHost" | "storeHost">;
+  readonly #longs: CheckpointLongs;
+  /** Every record below has its units on disk. */
+  #queuesDurable: PhysicalOffset;
+  #state: StoreState = "open";
+  #closing: Promise<void> | undefined;
+  #messagesPut = 0;
+  #putsFailed = 0;
+
+  private constructor(
+    context: OpenContext,
+    store: StoreFiles,
+    recovered: Recovered,
+    lock: StoreLock,
+  ) {
+    const { environment, options, paths, files, delayLevels } = context;
+    const { last, report } = recovered;
+    this.recovery = report;
+    this.#environment = environment;
+    this.#options = options;
+    this.#paths = paths;
+    this.#files = files;
+    this.#lock = lock;
+    this.#queues = store.queues;
+    this.#hosts = { bornHost: parseHost(options.bornHost), storeHost: parseHost(options.storeHost) };
+    this.#longs = store.checkpoint.longs;
+    this.#queuesDurable = report.end;
+    this.#dispatcher = new Dispatcher(
+      {
+        queues: this.#queues,
+        multiDispatch: options.enableMultiDispatch,
+        arrived: (arrival) => {
+          this.#arrivals.wake(arrival.topic, arrival.queueId);
+          environment.onArrival(arrival);
+        },
+        failed: (error) => this.#log.pipeline.fail(error),
+      },
+      { ...last, end: report.end },
+    );
+    const early = options.flushDiskType === "ASYNC_FLUSH" || options.readUnCommitted;
+    this.#log = new CommitLog(
+      {
+        fileSystem: environment.fileSystem,
+        files,
+        clock: environment.clock,
+        options,
+        delayLevels,
+        segments: store.segments,
+        staging: paths.own,
+        listener: {
+          committed: (offset) => {
+            if (early) this.#dispatch(offset);
+          },
+          flushed: (offset) => {
+            if (!early) this.#dispatch(offset);
+          },
+          failed: (error) => {
+            if (this.#state === "open") this.#state = "failed";
+            environment.onWarning(`${error.message}; the store takes no more puts`);
+          },
+          slowForce: (ms) => {
+            environment.onWarning(`A sync of the commit log took ${Math.round(ms)} ms`);
+          },
+        },
+        appended: (request) => this.#dispatcher.note(request),
+        mayRoll: (start) => this.#mayRoll(start),
+      },
+      report.end,
+      last.storeTimestamp,
+    );
+    this.#flusher = new ConsumeQueueFlusher<Mark>({
+      queues: this.#queues,
+      clock: environment.clock,
+      options,
+      capture: () => this.#capture(),
+      forceLog: async ({ last: { end } }) => {
+        if (this.#log.pipeline.flushed < end) await this.#log.pipeline.flush();
+      },
+      publish: (mark) => this.#publish(mark),
+      warn: (error) => environment.onWarning(error.message),
+      failed: (error) => this.#log.pipeline.fail(error),
+    });
+    this.#reader = new MessageReader({
+      log: this.#log,
+      queues: this.#queues,
+      options,
+      visible: () => this.#dispatcher.last.end,
+      memoryBytes: totalmem(),
+    });
+  }
+
+  /**
+   * Opens the store in `directory`, making it if there is none, and recovers it if its last stop was
+   * no clean one: see {@linkcode MessageStore.recovery}.
+   *
+   * While it is open nobody else can open it for writing, a Java broker included.
+   *
+   * @throws {TypeError | RangeError} for an option that does not exist or is out of range.
+   * @throws {StoreError} `STORE_LOCKED`, `STORE_LOCK_UNAVAILABLE`, `STORE_KIND_UNSUPPORTED`,
+   *   `STORE_UNEXPECTED_FILE`, `STORE_LOG_MISSING` or `STORE_IO`. Nothing was changed in the first four
+   *   cases; in the others `abort` tells the next open to recover.
+   */
+  static async open(
+    directory: string,
+    options: StoreOptions = {},
+    environment: StoreEnvironment = {},
+  ): Promise<MessageStore> {
+    const context = openContext(resolve(directory), resolveOptions(options), environment);
+    const { fileSystem, readOnly, onWarning } = context.environment;
+    const { paths } = context;
+    for (const warning of await checkStoreKind(fileSystem, paths, readOnly)) onWarning(warning);
+    try {
+      await createDirectory(fileSystem, paths.root);
+      await createDirectory(fileSystem, paths.own);
+    } catch (cause) {
+      throw new StoreError("STORE_IO", `Cannot make ${paths.own}`, { path: paths.own, cause });
+    }
+    const lock = await StoreLock.acquire(fileSystem, {
+      lockPath: paths.lock,
+      holderPath: paths.holder,
+      description: "forcelog",
+      clock: context.environment.clock,
+      unsafeOpenWithoutLock: context.options.unsafeOpenWithoutLock,
+      onWarning,
+    });
+    try {
+      return await MessageStore.#openLocked(context, lock);
+    } catch (error) {
+      await context.files.closeAll().catch(() => undefined);
+      await lock.close();
+      throw error;
+    }
+  }
+
+  static async #openLocked(context: OpenContext, lock: StoreLock): Promise<MessageStore> {
+    const { environment, options, paths, files, delayLevels } = context;
+    const { fileSystem, clock, readOnly } = environment;
+    const store = await listStoreFiles({
+      fileSystem,
+      files,
+      paths,
+      commitLogFileSize: options.mappedFileSizeCommitLog,
+      consumeQueueFileSize: options.mappedFileSizeConsumeQueue,
+      adoptFileSizes: readOnly,
+    });
+    await createAbort(fileSystem, paths.abort, process.pid);
+    await removeHalfMadeFiles(fileSystem, paths.own);
+    for (const path of [paths.commitLog, paths.consumeQueue]) {
+      await createDirectory(fileSystem, path);
+    }
+    const adopted: ResolvedOptions = {
+      ...options,
+      mappedFileSizeCommitLog: store.segments.fileSize,
+      mappedFileSizeConsumeQueue: store.queues.context.fileSize,
+    };
+    const recovered = await recover(store, {
+      fileSystem,
+      files,
+      paths,
+      clock,
+      options: adopted,
+      delayLevels,
+    });
+    const opened = new MessageStore({ ...context, options: adopted }, store, recovered, lock);
+    await opened.#publish(opened.#capture());
+    opened.#warnAboutRecovery();
+    return opened;
+  }
+
+  get state(): StoreState {
+    return this.#state;
+  }
+
+  /** The options in force. */
+  get options(): ResolvedOptions {
+    return this.#options;
+  }
+
+  get watermarks(): StoreWatermarks {
+    const { wrote, committed, flushed } = this.#log.pipeline;
+    return { wrote, committed, flushed, dispatched: this.#dispatcher.last.end };
+  }
+
+  /** What made the store `"failed"`: no put was or will be acknowledged after it. */
+  get failure(): StoreError | undefined {
+    return this.#log.pipeline.failure;
+  }
+
+  /**
+   * Stores a message.
+   *
+   * When this resolves, the message is readable (with the pool: soon), and
+   *
+   * | mode | a killed process loses | a power cut loses |
+   * |---|---|---|
+   * | `SYNC_FLUSH` | nothing | nothing |
+   * | `ASYNC_FLUSH` | nothing | about 0.5 s; the last less-than-4 pages up to about 10.5 s |
+   * | with the pool | up to 200 ms | as above and 200 ms more |
+   *
+   * With `waitStoreMsgOK: false`, `SYNC_FLUSH` resolves as `ASYNC_FLUSH` does.
+   *
+   * @param message Its body must not change until the call returns; it is copied then.
+   * @throws {PutError} with RocketMQ's status; `outcome` says whether it may have been stored.
+   * @throws {TypeError | RangeError} if a field is of a wrong type or out of its range.
+   */
+  put(message: Message): Promise<PutResult> {
+    try {
+      this.#admit();
+      if (this.#options.brokerChecks) this.#refuseIf(brokerViolation(message));
+      const record = prepareRecord(message, this.#defaults());
+      return this.#append([record], record.size, record.wait);
+    } catch (error) {
+      return this.#refused(error);
+    }
+  }
+
+  /**
+   * Stores the messages of a batch, one record each, next to each other in one file: all, or none.
+   * Promises and errors are those of {@linkcode MessageStore.put}.
+   */
+  putBatch(batch: MessageBatch): Promise<PutResult> {
+    try {
+      this.#admit();
+      if (this.#options.brokerChecks) this.#refuseIf(batchViolation(batch));
+      const records = prepareBatch(batch, this.#defaults());
+      const size = records.reduce((sum, record) => sum + record.size, 0);
+      return this.#append(records, size, records[0]?.wait ?? true);
+    } catch (error) {
+      return this.#refused(error);
+    }
+  }
+
+  /** Reads messages of a queue by queue offset; the status says what was found, as RocketMQ's does. */
+  async get(request: GetRequest): Promise<GetResult> {
+    this.#checkOpen();
+    checkWhole("offset", request.offset, Number.MIN_SAFE_INTEGER);
+    checkWhole("maxMessages", request.maxMessages ?? 1, 1);
+    checkWhole("queueId", request.queueId ?? 0, 0);
+    return this.#reader.get(request);
+  }
+
+  /**
+   * The message with that id, or whose record starts at that physical offset.
+   *
+   * @returns `undefined` if the log has nothing there, not yet or no longer.
+   * @throws {StoreError} `STORE_RECORD_DAMAGED` if it has, and that is no whole record.
+   */
+  async lookup(idOrOffset: string | PhysicalOffset): Promise<StoredMessage | undefined> {
+    this.#checkOpen();
+    const offset =
+      typeof idOrOffset === "string" ? parseMessageId(idOrOffset).physicalOffset : idOrOffset;
+    checkWhole("offset", offset, 0);
+    return this.#reader.lookup(offset);
+  }
+
+  /** The messages of a queue, as an async iterator that waits for new ones. */
+  consume(request: ConsumeRequest): AsyncGenerator<StoredMessage, void, void> {
+    this.#checkOpen();
+    return consume(request, {
+      get: (get) => this.get(get),
+      bounds: (topic, queueId) => ({
+        min: this.minOffset(topic, queueId),
+        max: this.maxOffset(topic, queueId),
+      }),
+      arrival: (topic, queueId, signal) => this.#arrivals.wait(topic, queueId, signal),
+      closed: () => this.#state === "closing" || this.#state === "closed",
+    });
+  }
+
+  /** Queue offset of the first message; 0 if there is no such queue. */
+  minOffset(topic: string, queueId = 0): QueueOffset {
+    return this.#queues.find(topic, queueId)?.min ?? 0;
+  }
+
+  /** One past the queue offset of the last readable message; 0 if there is no such queue. */
+  maxOffset(topic: string, queueId = 0): QueueOffset {
+    return this.#queues.find(topic, queueId)?.max ?? 0;
+  }
+
+  /** Topics that have queues, and the ids of these, in order. */
+  queues(): { readonly topic: string; readonly queueId: number }[] {
+    return [...this.#queues]
+      .filter((queue) => queue.exists)
+      .map(({ topic, queueId }) => ({ topic, queueId }))
+      .sort((a, b) => (a.topic === b.topic ? a.queueId - b.queueId : a.topic < b.topic ? -1 : 1));
+  }
+
+  /** First byte of the log, or -1 without a file. */
+  get minPhysicalOffset(): PhysicalOffset {
+    return this.#log.segments.minOffset ?? -1;
+  }
+
+  /** Resolves once everything below `offset` would survive a power cut; does not hurry it. */
+  durable(offset: PhysicalOffset): Promise<void> {
+    checkWhole("offset", offset, 0);
+    return this.#log.pipeline.durable(offset);
+  }
+
+  /** Makes everything that was put so far survive a power cut. */
+  async flush(): Promise<void> {
+    this.#checkOpen();
+    await this.#log.pipeline.flush();
+  }
+
+  /** Writes and syncs the queues and then the checkpoint, whatever their intervals say. */
+  async checkpoint(): Promise<void> {
+    this.#checkOpen();
+    await this.#flusher.flush();
+  }
+
+  stats(): StoreStats {
+    return {
+      messagesPut: this.#messagesPut,
+      putsFailed: this.#putsFailed,
+      ...this.#log.pipeline.counters,
+      pendingBytes: this.#log.pendingBytes,
+      pendingBytesMax: this.#log.budgetBytes,
+      waitingPuts: this.#log.gate.length,
+    };
+  }
+
+  /** What the read-only verbs look at. Not part of the API. @internal */
+  get inside(): { readonly log: CommitLog; readonly queues: ConsumeQueueTable } {
+    return { log: this.#log, queues: this.#queues };
+  }
+
+  /**
+   * Commits and forces everything, settles every promise, writes queues and checkpoint, and removes
+   * `abort` last: the next open is a quick one. A second call waits for the first.
+   *
+   * @throws {StoreError} if that fails; `abort` then stays. A store that had failed before just closes.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    const failedBefore = this.#state === "failed";
+    this.#state = "closing";
+    this.#arrivals.wakeAll();
+    try {
+      try {
+        await this.#log.close();
+        if (!failedBefore) await this.#flusher.flush();
+      } catch (error) {
+        if (!failedBefore) throw error;
+      } finally {
+        await this.#flusher.close();
+        await this.#files.closeAll();
+      }
+      if (!failedBefore) await removeAbort(this.#environment.fileSystem, this.#paths.abort);
+    } finally {
+      this.#state = "closed";
+      await this.#lock.close();
+    }
+  }
+
+  #checkOpen(): void {
+    if (this.#state === "open" || this.#state === "failed") return;
+    throw new StoreError("STORE_CLOSED", `Cannot use the store in ${this.#paths.root}: it is ${this.#state}`, {
+      path: this.#paths.root,
+    });
+  }
+
+  /** Rows 1, 2, 3 and 7 of the checks before a put. */
+  #admit(): void {
+    const refuse = (why: string, cause?: unknown): PutError =>
+      new PutError("SERVICE_NOT_AVAILABLE", "not stored", `Cannot put: ${why}`, { cause });
+    if (this.#state === "closing" || this.#state === "closed") {
+      throw refuse(`the store is ${this.#state}`);
+    }
+    if (this.#environment.readOnly) throw refuse("the store is open for reading only");
+    if (this.#options.brokerRole === "SLAVE") throw refuse("the store is a slave");
+    const { failure, busyForMs } = this.#log.pipeline;
+    if (failure) throw refuse("an earlier write or sync failed", failure);
+    if (busyForMs > this.#options.osPageCacheBusyTimeOutMills) {
+      throw new PutError(
+        "OS_PAGE_CACHE_BUSY",
+        "not stored",
+        `Cannot put: a write has been going on for ${Math.round(busyForMs)} ms`,
+      );
+    }
+  }
+
+  #refuseIf(violation: ReturnType<typeof brokerViolation>): void {
+    if (violation) {
+      throw new PutError(violation.status, "not stored", `Cannot put: ${violation.reason}`);
+    }
+  }
+
+  #refused(error: unknown): Promise<never> {
+    this.#putsFailed++;
+    return Promise.reject(error);
+  }
+
+  #defaults(): RecordDefaults {
+    return {
+      ...this.#hosts,
+      now: this.#environment.clock.now(),
+      appendPropertyCrc: this.#options.enabledAppendPropCRC,
+      autoVersion: this.#options.autoMessageVersionOnTopicLen,
+    };
+  }
+
+  #append(records: readonly OutgoingRecord[], size: number, wait: boolean): Promise<PutResult> {
+    const { maxMessageSize, mappedFileSizeCommitLog: fileSize } = this.#options;
+    this.#refuseIf(storeViolation(records.length === 1 ? records[0]! : records, { maxMessageSize, fileSize }));
+    const { topic, queueId } = records[0] as OutgoingRecord;
+    const queue = this.#queues.findOrCreate(topic, queueId);
+    const { gate } = this.#log;
+    let blocked: Blocked | undefined;
+    if (!gate.closed) {
+      const appended = this.#log.append(records, size, queue);
+      if (typeof appended !== "string") return this.#acknowledge(records, size, appended, wait);
+      blocked = appended;
+    }
+    return new Promise((resolve, reject) => {
+      const attempt = (): Blocked | undefined => {
+        const appended = this.#log.append(records, size, queue);
+        if (typeof appended === "string") {
+          this.#unblock(appended);
+          return appended;
+        }
+        resolve(this.#acknowledge(records, size, appended, wait));
+        return undefined;
+      };
+      const refuse = (error: PutError): void => {
+        this.#putsFailed++;
+        reject(error);
+      };
+      const { transientStorePoolEnable, fastFailIfNoBufferInStorePool } = this.#options;
+      if (blocked === "buffer" && transientStorePoolEnable && fastFailIfNoBufferInStorePool) {
+        this.#unblock(blocked);
+        refuse(
+          new PutError("CREATE_MAPPED_FILE_FAILED", "not stored", "Cannot put: the write buffer is full"),
+        );
+        return;
+      }
+      gate.wait(blocked ?? "buffer", attempt, refuse);
+      if (blocked) this.#unblock(blocked);
+    });
+  }
+
+  /** Hurries what a put has to wait for. */
+  #unblock(blocked: Blocked): void {
+    if (blocked === "buffer") this.#log.makeRoom();
+    else if (blocked === "queues") this.#flushQueues();
+  }
+
+  #acknowledge(
+    records: readonly OutgoingRecord[],
+    size: number,
+    appended: Appended,
+    wait: boolean,
+  ): Promise<PutResult> {
+    this.#messagesPut += records.length;
+    const { pipeline } = this.#log;
+    const { physicalOffset: offset } = appended;
+    return pipeline.keep(
+      pipeline.promised(wait),
+      appended.end,
+      new PutResult(records, size, appended),
+      () =>
+        new PutError(
+          "FLUSH_DISK_TIMEOUT",
+          "unknown",
+          `Cannot confirm the message at ${offset}: its sync takes longer than ${this.#options.syncFlushTimeout} ms`,
+          { offset },
+        ),
+      (cause) =>
+        new PutError(
+          "UNKNOWN_ERROR",
+          "unknown",
+          `Cannot confirm the message at ${offset}: ${cause.message}`,
+          { offset, cause },
+        ),
+    );
+  }
+
+  #dispatch(visible: PhysicalOffset): void {
+    const before = this.#dispatcher.last;
+    this.#dispatcher.advance(visible);
+    if (this.#dispatcher.last !== before) this.#flusher.touched();
+  }
+
+  /** The queues must not be more files behind than a Java broker looks at after our crash. */
+  #mayRoll(start: PhysicalOffset): boolean {
+    const size = this.#options.mappedFileSizeCommitLog;
+    const behind = start / size - Math.floor(this.#queuesDurable / size);
+    if (behind >= QUEUES_BEHIND_FILES_SOON) this.#flushQueues();
+    return behind <= QUEUES_BEHIND_FILES_MAX;
+  }
+
+  #flushQueues(): void {
+    void this.#flusher.flush().then(
+      () => this.#log.gate.drain(),
+      // It was reported where it happened; the puts that wait for it give up in time.
+      () => undefined,
+    );
+  }
+
+  #capture(): Mark {
+    let queueCount = 0;
+    let unitCount = 0;
+    for (const { max } of this.#queues) {
+      if (max > 0) queueCount++;
+      unitCount += max;
+    }
+    return { last: this.#dispatcher.last, queueCount, unitCount };
+  }
+
+  async #publish({ last, queueCount, unitCount }: Mark): Promise<void> {
+    const { fileSystem } = this.#environment;
+    const longs: CheckpointLongs = {
+      ...this.#longs,
+      physicMsgTimestamp: last.storeTimestamp,
+      logicsMsgTimestamp: last.storeTimestamp,
+      confirmPhyOffset: last.offset,
+      logicsPhysicalOffset: last.offset,
+    };
+    const watermarks = { logEnd: last.end, queuesEnd: last.end, queueCount, unitCount };
+    const { checkpoint: path, own: staging } = this.#paths;
+    await writeCheckpoint(fileSystem, { path, staging }, longs, watermarks);
+    this.#queuesDurable = last.end;
+  }
+
+  #warnAboutRecovery(): void {
+    const { cut, left, gaps, rebuiltQueues } = this.recovery;
+    const { onWarning } = this.#environment;
+    if (cut) {
+      onWarning(
+        `The commit log was cut at ${cut.offset} (position ${cut.position} of ${cut.path}): ${cut.reason}; ${cut.droppedBytes} bytes are kept in ${cut.evidence.join(", ")}`,
+      );
+    }
+    for (const { path, position, reason } of left) {
+      onWarning(`Damage at position ${position} of ${path} was left: ${reason}`);
+    }
+    for (const { offset, size } of gaps) {
+      onWarning(`Files of the commit log are missing: ${size} bytes at ${offset}`);
+    }
+    if (rebuiltQueues.length > 0) {
+      onWarning(`Queues did not agree with the commit log and were rebuilt: ${rebuiltQueues.join(", ")}`);
+    }
+  }
+}
+
+interface OpenContext {
+  readonly environment: Required<StoreEnvironment>;
+  readonly options: ResolvedOptions;
+  readonly paths: StorePaths;
+  readonly files: OpenFiles;
+  readonly delayLevels: DelayLevels;
+}
+
+function openContext(
+  root: string,
+  options: ResolvedOptions,
+  given: StoreEnvironment,
+): OpenContext {
+  const readOnly = given.readOnly ?? false;
+  const base = given.fileSystem ?? new NodeFileSystem();
+  const environment: Required<StoreEnvironment> = {
+    fileSystem: readOnly ? new OverlayFileSystem(base) : base,
+    clock: given.clock ?? systemClock,
+    readOnly,
+    onWarning: given.onWarning ?? ((warning) => process.emitWarning(warning, "ForcelogWarning")),
+    onArrival: given.onArrival ?? (() => undefined),
+  };
+  return {
+    environment,
+    options,
+    paths: storePaths(root, options.storePathCommitLog),
+    files: new OpenFiles(environment.fileSystem),
+    delayLevels: DelayLevels.parse(options.messageDelayLevel),
+  };
+}
+
+/** Files that a killed store had not finished making. */
+async function removeHalfMadeFiles(fileSystem: FileSystem, own: string): Promise<void> {
+  for (const { name, kind } of await fileSystem.readdir(own)) {
+    if (kind === "file" && name.endsWith(".tmp")) await removeFile(fileSystem, `${own}/${name}`);
+  }
+}
+
+function checkWhole(name: string, value: number, least: number): void {
+  if (!Number.isSafeInteger(value) || value < least) {
+    throw new RangeError(
+      `Cannot use ${name} ${value}: expected a whole number${least > Number.MIN_SAFE_INTEGER ? ` from ${least} on` : ""}`,
+    );
+  }
+}

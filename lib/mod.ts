@@ -1,0 +1,52 @@
+/**
+ * forcelog: Apache RocketMQ's message store as a TypeScript library, with the same files.
+ *
+ * ```ts
+ * import { MessageStore } from "forcelog";
+ *
+ * await using store = await MessageStore.open("./data", { flushDiskType: "SYNC_FLUSH" });
+ * await store.put({ topic: "orders", body: Buffer.from("hello"), tags: "new" });
+ * const { messages } = await store.get({ topic: "orders", offset: 0 });
+ * ```
+ *
+ * @module
+ */
+
+export type { Arrival } from "./dispatch/dispatcher.ts";
+export {
+  PUT_MESSAGE_STATUSES,
+  PutError,
+  type PutMessageStatus,
+  StoreError,
+  type StoreErrorCode,
+  type StoreErrorFacts,
+} from "./errors.ts";
+export { type Clock, systemClock, type Timer } from "./io/clock.ts";
+export type {
+  Advice,
+  DirectoryEntry,
+  FileHandle,
+  FileLock,
+  FileStat,
+  FileSystem,
+  FileSystemSpace,
+  OpenMode,
+} from "./io/file_system.ts";
+export { NodeFileSystem } from "./io/node_file_system.ts";
+export { OverlayFileSystem } from "./io/overlay_file_system.ts";
+export type { BatchItem, Message, MessageBatch } from "./message/message.ts";
+export { PutResult } from "./message/put_result.ts";
+export { StoredMessage } from "./message/record.ts";
+export {
+  MessageStore,
+  type StoreEnvironment,
+  type StoreState,
+  type StoreStats,
+  type StoreWatermarks,
+} from "./message_store.ts";
+export type { BrokerRole, FlushDiskType, ResolvedOptions, StoreOptions } from "./options.ts";
+export type { ConsumeRequest } from "./read/consume.ts";
+export type { GetMessageStatus, GetRequest, GetResult } from "./read/message_reader.ts";
+export type { BadPlace, RecoveryReport } from "./recovery/recovery.ts";
+export type { ScanStart } from "./recovery/scan_start.ts";
+export type { PhysicalOffset, QueueOffset } from "./units.ts";

@@ -1,0 +1,290 @@
+/**
+ * The options of a store: RocketMQ's config keys (`MessageStoreConfig`) by their own names, and a
+ * few of ours. Every key that RocketMQ 5.5.1 knows is accepted; which ones have an effect stands in
+ * `docs/compatibility.md`.
+ *
+ * @module
+ */
+
+/** When a put resolves: see the table in `docs/durability.md`. */
+export type FlushDiskType = "SYNC_FLUSH" | "ASYNC_FLUSH";
+
+export type BrokerRole = "ASYNC_MASTER" | "SYNC_MASTER" | "SLAVE";
+
+/** What is served of `MessageStoreConfig`. Times in ms and sizes in bytes, unless said otherwise. */
+export interface StoreOptions {
+  /**
+   * `SYNC_FLUSH`: a put resolves once its bytes are behind an `fdatasync`. `ASYNC_FLUSH`: once they
+   * are written to the file. @default "ASYNC_FLUSH"
+   */
+  readonly flushDiskType?: FlushDiskType;
+  /** Folder of the commit log. @default `commitlog` in the store's folder */
+  readonly storePathCommitLog?: string;
+  /** Size of a commit log file, 1,024 to 2^31 - 1. An existing store must have this size. @default 1073741824 */
+  readonly mappedFileSizeCommitLog?: number;
+  /** Size of a consume queue file; rounded up to whole units of 20 bytes. @default 6000000 */
+  readonly mappedFileSizeConsumeQueue?: number;
+  /** Largest body of a message, and of a batch. @default 4194304 */
+  readonly maxMessageSize?: number;
+  /** Records with a topic of more than 127 bytes get a two-byte topic length (V2). @default true */
+  readonly autoMessageVersionOnTopicLen?: boolean;
+  /** Every record ends in a CRC over all of it. Such a CRC is verified wherever it is met. @default false */
+  readonly enabledAppendPropCRC?: boolean;
+  /** A record without that CRC counts as damaged. @default false */
+  readonly forceVerifyPropCRC?: boolean;
+  /** Recovery verifies the CRC of bodies. @default true */
+  readonly checkCRCOnRecover?: boolean;
+
+  /** A put that waits longer for its force rejects with `FLUSH_DISK_TIMEOUT`. @default 5000 */
+  readonly syncFlushTimeout?: number;
+  /** ASYNC_FLUSH: period of the flush service. @default 500 */
+  readonly flushIntervalCommitLog?: number;
+  /** ASYNC_FLUSH: the flush service ignores wake-ups. @default true */
+  readonly flushCommitLogTimed?: boolean;
+  /** ASYNC_FLUSH: it forces only when so many pages of 4,096 bytes wait. @default 4 */
+  readonly flushCommitLogLeastPages?: number;
+  /** ASYNC_FLUSH: and whatever waits, so often. @default 10000 */
+  readonly flushCommitLogThoroughInterval?: number;
+  /** ASYNC_FLUSH: a put wakes the flush service, if it listens. @default false */
+  readonly wakeFlushWhenPutMessage?: boolean;
+
+  /** Puts go to a write buffer that a service commits (RocketMQ's transient store pool). @default false */
+  readonly transientStorePoolEnable?: boolean;
+  /** Budget of the write buffer, in commit log files. @default 5 */
+  readonly transientStorePoolSize?: number;
+  /** With the budget used up, a put is refused at once instead of waiting. @default false */
+  readonly fastFailIfNoBufferInStorePool?: boolean;
+  /** Pool: period of the commit service. @default 200 */
+  readonly commitIntervalCommitLog?: number;
+  /** Pool: it commits only when so many pages of 4,096 bytes wait. @default 4 */
+  readonly commitCommitLogLeastPages?: number;
+  /** Pool: and whatever waits, so often. @default 200 */
+  readonly commitCommitLogThoroughInterval?: number;
+  /** Pool: a put wakes the commit service. @default true */
+  readonly wakeCommitWhenPutMessage?: boolean;
+
+  /** Period of the consume queue flush service. @default 1000 */
+  readonly flushIntervalConsumeQueue?: number;
+  /** It writes a queue only when so many pages of 4,096 bytes wait. @default 2 */
+  readonly flushConsumeQueueLeastPages?: number;
+  /** It writes and forces every queue, and then the checkpoint, so often. @default 60000 */
+  readonly flushConsumeQueueThoroughInterval?: number;
+  /** SYNC_FLUSH: messages are readable once written, before their force. @default false */
+  readonly readUnCommitted?: boolean;
+  /** Light queues: `INNER_MULTI_DISPATCH` gets its queue offsets. @default false */
+  readonly enableLmq?: boolean;
+  /** Light queues are built. @default false */
+  readonly enableMultiDispatch?: boolean;
+  /** Delay levels 1 to n: numbers with unit s, m, h or d. */
+  readonly messageDelayLevel?: string;
+
+  /** A write that holds the log up for longer makes puts fail with `OS_PAGE_CACHE_BUSY`. @default 1000 */
+  readonly osPageCacheBusyTimeOutMills?: number;
+  /** A store in the role `SLAVE` refuses puts. @default "ASYNC_MASTER" */
+  readonly brokerRole?: BrokerRole;
+
+  /** Bytes of queue that one `get` with a filter looks through. @default 16000 */
+  readonly maxFilterMessageSize?: number;
+  /** Queue files that one `get` visits. @default 1 */
+  readonly travelCqFileNumWhenGetMessage?: number;
+  /** Bytes that one `get` returns of recent messages, the first one apart. @default 262144 */
+  readonly maxTransferBytesOnMessageInMemory?: number;
+  /** Messages that one `get` returns of recent ones. @default 32 */
+  readonly maxTransferCountOnMessageInMemory?: number;
+  /** Bytes that one `get` returns of older messages. @default 65536 */
+  readonly maxTransferBytesOnMessageInDisk?: number;
+  /** Messages that one `get` returns of older ones. @default 8 */
+  readonly maxTransferCountOnMessageInDisk?: number;
+  /** Per cent of the machine's memory; as many newest bytes of the log count as recent. @default 40 */
+  readonly accessMessageInMemoryMaxRatio?: number;
+
+  // Ours.
+
+  /**
+   * The checks that a broker makes before its store (topic length, delay and batch rules). Turn
+   * them off only behind a broker. @default true
+   */
+  readonly brokerChecks?: boolean;
+  /** What recovery does with a damaged record: `"cut"` the log there, as RocketMQ does. @default "cut" */
+  readonly damagedLogPolicy?: "cut";
+  /** Host of the producer in records whose message has none, `ip:port`. @default "127.0.0.1:0" */
+  readonly bornHost?: string;
+  /** Host of the broker in records and message ids, `ip:port`. @default "127.0.0.1:10911" */
+  readonly storeHost?: string;
+  /** Opens for writing where nothing keeps a second writer out. It will damage the store. @default false */
+  readonly unsafeOpenWithoutLock?: boolean;
+  /** Opens a store whose commit log is gone: its queues are dropped. @default false */
+  readonly unsafeAcceptLostCommitLog?: boolean;
+}
+
+/** All options with their values. */
+export type ResolvedOptions = Required<Omit<StoreOptions, "storePathCommitLog">> & {
+  readonly storePathCommitLog: string | undefined;
+};
+
+const DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h";
+
+const DEFAULTS: ResolvedOptions = {
+  flushDiskType: "ASYNC_FLUSH",
+  storePathCommitLog: undefined,
+  mappedFileSizeCommitLog: 1024 * 1024 * 1024,
+  mappedFileSizeConsumeQueue: 300_000 * 20,
+  maxMessageSize: 4 * 1024 * 1024,
+  autoMessageVersionOnTopicLen: true,
+  enabledAppendPropCRC: false,
+  forceVerifyPropCRC: false,
+  checkCRCOnRecover: true,
+  syncFlushTimeout: 5000,
+  flushIntervalCommitLog: 500,
+  flushCommitLogTimed: true,
+  flushCommitLogLeastPages: 4,
+  flushCommitLogThoroughInterval: 10_000,
+  wakeFlushWhenPutMessage: false,
+  transientStorePoolEnable: false,
+  transientStorePoolSize: 5,
+  fastFailIfNoBufferInStorePool: false,
+  commitIntervalCommitLog: 200,
+  commitCommitLogLeastPages: 4,
+  commitCommitLogThoroughInterval: 200,
+  wakeCommitWhenPutMessage: true,
+  flushIntervalConsumeQueue: 1000,
+  flushConsumeQueueLeastPages: 2,
+  flushConsumeQueueThoroughInterval: 60_000,
+  readUnCommitted: false,
+  enableLmq: false,
+  enableMultiDispatch: false,
+  messageDelayLevel: DELAY_LEVELS,
+  osPageCacheBusyTimeOutMills: 1000,
+  brokerRole: "ASYNC_MASTER",
+  maxFilterMessageSize: 16_000,
+  travelCqFileNumWhenGetMessage: 1,
+  maxTransferBytesOnMessageInMemory: 256 * 1024,
+  maxTransferCountOnMessageInMemory: 32,
+  maxTransferBytesOnMessageInDisk: 64 * 1024,
+  maxTransferCountOnMessageInDisk: 8,
+  accessMessageInMemoryMaxRatio: 40,
+  brokerChecks: true,
+  damagedLogPolicy: "cut",
+  bornHost: "127.0.0.1:0",
+  storeHost: "127.0.0.1:10911",
+  unsafeOpenWithoutLock: false,
+  unsafeAcceptLostCommitLog: false,
+};
+
+/** Least and greatest values of numeric keys; [0, 2^31 - 1] where nothing is said. */
+const RANGES: Partial<Record<keyof StoreOptions, readonly [number, number]>> = {
+  mappedFileSizeCommitLog: [1024, 2 ** 31 - 1],
+  mappedFileSizeConsumeQueue: [20, 2 ** 31 - 1],
+  maxMessageSize: [10, 2 ** 31 - 1 - 65_536],
+  flushIntervalCommitLog: [1, 2 ** 31 - 1],
+  transientStorePoolSize: [1, 1024],
+  commitIntervalCommitLog: [1, 2 ** 31 - 1],
+  flushIntervalConsumeQueue: [1, 2 ** 31 - 1],
+  travelCqFileNumWhenGetMessage: [1, 2 ** 31 - 1],
+  accessMessageInMemoryMaxRatio: [0, 100],
+};
+
+const CHOICES: Partial<Record<keyof StoreOptions, readonly string[]>> = {
+  flushDiskType: ["SYNC_FLUSH", "ASYNC_FLUSH"],
+  brokerRole: ["ASYNC_MASTER", "SYNC_MASTER", "SLAVE"],
+  damagedLogPolicy: ["cut"],
+};
+
+/** Keys that would change the files or the promises; served only with this value. */
+const ONLY_WITH: Readonly<Record<string, unknown>> = {
+  storeType: "default",
+  duplicationEnable: false,
+  enableConsumeQueueExt: false,
+  enableControllerMode: false,
+  enableDLegerCommitLog: false,
+  indexRocksDBEnable: false,
+  transRocksDBEnable: false,
+  timerRocksDBEnable: false,
+  rocksdbCQDoubleWriteEnable: false,
+  readOnlyCommitLogStorePaths: null,
+};
+
+/** Keys of `MessageStoreConfig` that have no effect here, or none yet. */
+const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
+  `storePathRootDir storePathEpochFile storePathBrokerIdentity maxTopicLength writeWithoutMmap topicQueueLockNum
+  useReentrantLockWhenPutMessage useABSLock spinLockCollisionRetreatOptimalDegree debugLockEnable
+  maxAsyncPutMessageRequests putMessageTimeout putMsgIndexHightWater dataReadAheadEnable warmMapedFileEnable
+  flushLeastPagesWhenWarmMapedFile enableRunningFlagsInFlush mapperFileSizeBatchConsumeQueue
+  mappedFileSizeConsumeQueueExt bitMapLengthConsumeQueueExt putConsumeQueueDataByFileChannel searchBcqByCacheEnable
+  maxConsumeQueueScan sampleCountThreshold enableBuildConsumeQueueConcurrently batchDispatchRequestThreadPoolNums
+  recheckReputOffsetFromCq dispatchFromSenderThread dispatchCqThreads dispatchCqCacheNum enableAsyncReput
+  maxLmqConsumeQueueNum enableLmqQuota indexFileWriteEnable indexFileReadEnable messageIndexEnable messageIndexSafe
+  maxHashSlotNum maxIndexNum maxMsgsNumBatch flushDelayOffsetInterval fileReservedTime deleteWhen
+  diskMaxUsedSpaceRatio diskSpaceWarningLevelRatio diskSpaceCleanForciblyRatio cleanFileForciblyEnable
+  cleanResourceInterval deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval deleteFileBatchMax
+  destroyMapedFileIntervalForcibly redeleteHangedFileInterval replicasPerDiskPartition
+  logicalDiskSpaceCleanForciblyThreshold correctLogicMinOffsetForceInterval correctLogicMinOffsetSleepInterval
+  mappedFileSwapEnable commitLogForceSwapMapInterval commitLogSwapMapInterval commitLogSwapMapReserveFileNum
+  logicQueueForceSwapMapInterval logicQueueSwapMapInterval logicQueueSwapMapReserveFileNum cleanSwapedMapInterval
+  maxBatchDeleteFilesNum enableCleanExpiredOffset haListenPort haMasterAddress haSendHeartbeatInterval
+  haHousekeepingInterval haTransferBatchSize haMaxGapNotInSync slaveTimeout totalReplicas inSyncReplicas
+  minInSyncReplicas enableAutoInSyncReplicas allAckInSyncStateSet haFlowControlEnable maxHaTransferByteInSecond
+  haMaxTimeSlaveNotCatchup syncMasterFlushOffsetWhenStartup syncFromLastFile asyncLearner maxChecksumRange
+  maxSlaveResendLength offsetCheckInSlave maxRecoveryCommitlogFiles
+  enableLogConsumeQueueRepeatedlyBuildWhenRecover enableAcceleratedRecovery commitLogRecoverMaxNum
+  checkCommitLogOffsetOnRecover maxCheckMessageReuseBufferSize accessMessageInMemoryHotRatio
+  coldDataFlowControlEnable coldDataScanEnable timerColdDataCheckIntervalMs sampleSteps defaultQueryMaxNum
+  diskFallRecorded pullBatchMaxMessageCount longPollingEnable enableCompaction maxOffsetMapSize sharedByteBufferNum
+  timerWheelEnable timerPrecisionMs timerMaxDelaySec timerRollWindowSlot timerFlushIntervalMs timerStopEnqueue
+  timerStopDequeue timerSkipUnknownError timerInterceptDelayLevel timerWarmEnable timerEnableCheckMetrics
+  timerWheelSnapshotFlush enableScheduleMessageStats enableScheduleAsyncDeliver scheduleAsyncDeliverMaxPendingLimit
+  scheduleAsyncDeliverMaxResendNum2Blocked autoDeleteUnusedStats enableSlaveActingMaster combineCQLoadingCQTypes`.split(
+    /\s+/,
+  ),
+);
+
+/**
+ * Fills in the defaults and checks every value.
+ *
+ * @throws {TypeError} if a key is unknown or a value is of the wrong type.
+ * @throws {RangeError} if a value is out of its range or asks for what is not served.
+ */
+export function resolveOptions(options: StoreOptions = {}): ResolvedOptions {
+  const resolved: Record<string, unknown> = { ...DEFAULTS };
+  for (const [key, value] of Object.entries(options)) {
+    if (value === undefined) continue;
+    if (key in DEFAULTS) {
+      checkValue(key as keyof StoreOptions, value);
+      resolved[key] = value;
+    } else if (key in ONLY_WITH) {
+      if (value !== ONLY_WITH[key] && value !== "") {
+        throw new RangeError(
+          `Cannot serve option "${key}" = ${JSON.stringify(value)}: only ${JSON.stringify(ONLY_WITH[key])} is served`,
+        );
+      }
+    } else if (!WITHOUT_EFFECT.has(key)) {
+      throw new TypeError(`Cannot use option "${key}": no such option`);
+    }
+  }
+  const size = resolved.mappedFileSizeConsumeQueue as number;
+  resolved.mappedFileSizeConsumeQueue = Math.ceil(size / 20) * 20;
+  return resolved as ResolvedOptions;
+}
+
+function checkValue(key: keyof StoreOptions, value: unknown): void {
+  const wanted = key === "storePathCommitLog" ? "string" : typeof DEFAULTS[key];
+  if (typeof value !== wanted) {
+    throw new TypeError(
+      `Cannot use option "${key}" = ${JSON.stringify(value)}: expected a ${wanted}`,
+    );
+  }
+  if (typeof value === "number") {
+    const [least, greatest] = RANGES[key] ?? [0, 2 ** 31 - 1];
+    if (!Number.isSafeInteger(value) || value < least || value > greatest) {
+      throw new RangeError(
+        `Cannot use option "${key}" = ${value}: expected a whole number from ${least} to ${greatest}`,
+      );
+    }
+  }
+  const choices = CHOICES[key];
+  if (choices && !choices.includes(value as string)) {
+    throw new RangeError(
+      `Cannot use option "${key}" = "${value}": expected one of ${choices.join(", ")}`,
+    );
+  }
+}

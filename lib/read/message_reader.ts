@@ -1,0 +1,339 @@
+/**
+ * Reads messages: by queue offset, as RocketMQ's `DefaultMessageStore.getMessage` answers, and by
+ * physical offset.
+ *
+ * @module
+ */
+
+import type { CommitLog } from "../commit_log/commit_log.ts";
+import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
+import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
+import { isFiller, UNIT_BYTES, unitOffset, unitSize } from "../consume_queue/queue_unit.ts";
+import { StoreError } from "../errors.ts";
+import { checkRecord, decodeRecord, type StoredMessage } from "../message/record.ts";
+import type { ResolvedOptions } from "../options.ts";
+import type { PhysicalOffset, QueueOffset } from "../units.ts";
+import { type RecordPlace, RecordWindow } from "./record_window.ts";
+import { TagFilter } from "./tag_filter.ts";
+
+/** RocketMQ's `GetMessageStatus`, of those that a store gives. */
+export type GetMessageStatus =
+  | "FOUND"
+  | "NO_MATCHED_MESSAGE"
+  | "MESSAGE_WAS_REMOVING"
+  | "OFFSET_FOUND_NULL"
+  | "OFFSET_OVERFLOW_BADLY"
+  | "OFFSET_OVERFLOW_ONE"
+  | "OFFSET_TOO_SMALL"
+  | "NO_MATCHED_LOGIC_QUEUE"
+  | "NO_MESSAGE_IN_QUEUE";
+
+export interface GetRequest {
+  readonly topic: string;
+  /** @default 0 */
+  readonly queueId?: number;
+  /** Queue offset of the first message wanted; one outside the queue gets a status that says so. */
+  readonly offset: QueueOffset;
+  /** At most so many messages; the store's transfer limits count too. @default 32 */
+  readonly maxMessages?: number;
+  /** At most so many bytes of records, 100 to 134217728; the first one passes whatever its size. */
+  readonly maxTotalBytes?: number;
+  /** Tags: `"TagA || TagB"`; all without one. */
+  readonly filter?: string;
+  /** The consumer group, for statistics. */
+  readonly group?: string;
+}
+
+export interface GetResult {
+  readonly status: GetMessageStatus;
+  /** Where to go on reading: never the same again, unless there is nothing yet. */
+  readonly nextBeginOffset: QueueOffset;
+  readonly minOffset: QueueOffset;
+  readonly maxOffset: QueueOffset;
+  /** In order. They own their bytes. */
+  readonly messages: readonly StoredMessage[];
+  /** Bytes of the records. */
+  readonly bytes: number;
+  /** What was read is far behind the end of the log: a replica could serve it. */
+  readonly suggestPullingFromSlave: boolean;
+}
+
+/** `DefaultMessageStore.MAX_PULL_MSG_SIZE`, in bytes. */
+const TOTAL_BYTES_MAX = 128 * 1024 * 1024;
+const TOTAL_BYTES_MIN = 100;
+/** `PullMessageRequest`'s usual batch. */
+const MESSAGES_DEFAULT = 32;
+/** Units read at once while looking for matches: 4 KiB. */
+const UNITS_PER_READ = 200;
+/** Bytes read to learn the size of a single record. */
+const LOOKUP_BYTES = 4096;
+
+export interface ReaderContext {
+  readonly log: CommitLog;
+  readonly queues: ConsumeQueueTable;
+  readonly options: ResolvedOptions;
+  /** Nothing at or behind this offset is readable yet. */
+  readonly visible: () => PhysicalOffset;
+  /** Memory of the machine, in bytes. */
+  readonly memoryBytes: number;
+}
+
+export class MessageReader {
+  readonly #context: ReaderContext;
+
+  constructor(context: ReaderContext) {
+    this.#context = context;
+  }
+
+  /**
+   * @throws {StoreError} `STORE_RECORD_DAMAGED` if the first message to return is damaged;
+   *   `STORE_QUEUE_DAMAGED` if its unit leads to another message; `STORE_IO`.
+   */
+  async get(request: GetRequest): Promise<GetResult> {
+    const { topic, queueId = 0, offset } = request;
+    const queue = this.#context.queues.find(topic, queueId);
+    if (!queue) return answer("NO_MATCHED_LOGIC_QUEUE", 0, 0, 0);
+    const { min, max } = queue;
+    if (max === 0) return answer("NO_MESSAGE_IN_QUEUE", 0, min, 0);
+    if (offset < min) return answer("OFFSET_TOO_SMALL", min, min, max);
+    if (offset === max) return answer("OFFSET_OVERFLOW_ONE", offset, min, max);
+    if (offset > max) return answer("OFFSET_OVERFLOW_BADLY", max, min, max);
+    return new Scan(this.#context, queue, request).run();
+  }
+
+  /**
+   * The message whose record starts at `offset`.
+   *
+   * @returns `undefined` if the log has no bytes there, not yet or no longer.
+   * @throws {StoreError} `STORE_RECORD_DAMAGED` if it has, and they are no record that starts there.
+   */
+  async lookup(offset: PhysicalOffset): Promise<StoredMessage | undefined> {
+    const { log, visible } = this.#context;
+    const limit = visible();
+    const segment = log.segments.find(offset);
+    if (!segment || offset >= limit) return undefined;
+    const most = Math.min(segment.start + segment.size, limit) - offset;
+    let bytes = await log.read(offset, Math.min(LOOKUP_BYTES, most), limit);
+    if (!bytes) return undefined;
+    let check = checkRecord(bytes, 0, bytes.length, offset, { checkCrc: true });
+    if (check.kind === "short" && check.needed > bytes.length && check.needed <= most) {
+      bytes = await log.read(offset, check.needed, limit);
+      if (!bytes) return undefined;
+      check = checkRecord(bytes, 0, bytes.length, offset, { checkCrc: true });
+      if (check.kind === "short" && check.needed <= most) {
+        bytes = (await log.read(offset, check.needed, limit)) as Buffer;
+        check = checkRecord(bytes, 0, bytes.length, offset, { checkCrc: true });
+      }
+    }
+    if (check.kind === "record") return decodeRecord(Buffer.from(bytes.subarray(0, check.size)));
+    if (check.kind === "blank") return undefined;
+    throw damaged(offset, check.kind === "bad" ? check.reason : "it is cut off", segment.path, segment.start);
+  }
+}
+
+/** One look through a queue. */
+class Scan {
+  readonly #context: ReaderContext;
+  readonly #queue: ConsumeQueue;
+  readonly #offset: QueueOffset;
+  readonly #maxMessages: number;
+  readonly #maxBytes: number;
+  readonly #filter: TagFilter | undefined;
+  readonly #maxPhysical: PhysicalOffset;
+  readonly #inMemoryBytes: number;
+  readonly #window: RecordWindow;
+  readonly #messages: StoredMessage[] = [];
+  #bytes = 0;
+  #next: QueueOffset;
+  #pulled: PhysicalOffset = 0;
+  /** Records of a file that is gone are not asked for one by one. */
+  #skipTo: PhysicalOffset = 0;
+  #missed: "NO_MATCHED_MESSAGE" | "MESSAGE_WAS_REMOVING" = "NO_MATCHED_MESSAGE";
+
+  constructor(context: ReaderContext, queue: ConsumeQueue, request: GetRequest) {
+    this.#context = context;
+    this.#queue = queue;
+    this.#offset = request.offset;
+    this.#next = request.offset;
+    this.#maxMessages = request.maxMessages ?? MESSAGES_DEFAULT;
+    this.#maxBytes = Math.min(
+      Math.max(request.maxTotalBytes ?? TOTAL_BYTES_MAX, TOTAL_BYTES_MIN),
+      TOTAL_BYTES_MAX,
+    );
+    this.#filter = TagFilter.parse(request.filter);
+    this.#maxPhysical = context.visible();
+    this.#inMemoryBytes = (context.memoryBytes * context.options.accessMessageInMemoryMaxRatio) / 100;
+    this.#window = new RecordWindow(context.log, this.#maxPhysical);
+  }
+
+  async run(): Promise<GetResult> {
+    const { min, max, unitsPerFile } = this.#queue;
+    const filterBytes = Math.max(
+      this.#context.options.maxFilterMessageSize,
+      this.#maxMessages * UNIT_BYTES,
+    );
+    const unitsEnd = this.#offset + Math.ceil(filterBytes / UNIT_BYTES);
+    let files = 0;
+    while (
+      this.#messages.length === 0 &&
+      this.#next < max &&
+      files < this.#context.options.travelCqFileNumWhenGetMessage
+    ) {
+      files++;
+      const fileEnd = this.#next - (this.#next % unitsPerFile) + unitsPerFile;
+      const end = Math.min(max, fileEnd, unitsEnd);
+      if (this.#next >= end) break;
+      let full = false;
+      while (this.#next < end && !full) {
+        const units = await this.#units(Math.min(UNITS_PER_READ, end - this.#next));
+        if (!units) {
+          return this.#answer("OFFSET_FOUND_NULL", fileEnd, min, max);
+        }
+        full = await this.#take(units);
+      }
+    }
+    return this.#answer(this.#messages.length > 0 ? "FOUND" : this.#missed, this.#next, min, max);
+  }
+
+  async #units(count: number): Promise<Buffer | undefined> {
+    try {
+      const units = await this.#queue.units(this.#next, count);
+      return units.length > 0 ? units : undefined;
+    } catch (error) {
+      // A missing queue file is an answer of its own; a failed read is not.
+      if (error instanceof StoreError && error.code === "STORE_QUEUE_DAMAGED") return undefined;
+      throw error;
+    }
+  }
+
+  /** @returns Whether the batch is full. */
+  async #take(units: Buffer): Promise<boolean> {
+    const first = this.#next;
+    for (let at = 0; at < units.length; at += UNIT_BYTES) {
+      const place = { offset: unitOffset(units, at), size: unitSize(units, at) };
+      if (this.#isFull(place) || this.#bytes >= this.#maxBytes) return true;
+      const queueOffset = first + at / UNIT_BYTES;
+      this.#pulled = place.offset;
+      this.#next = queueOffset + 1;
+      if (place.offset < this.#skipTo) continue;
+      if (isFiller(units, at)) {
+        this.#missed = "MESSAGE_WAS_REMOVING";
+        continue;
+      }
+      if (this.#filter && !this.#mayPass(this.#filter, units, at)) {
+        this.#missed = "NO_MATCHED_MESSAGE";
+        continue;
+      }
+      const bytes = await this.#window.read(place, this.#following(units, at));
+      if (!bytes) {
+        this.#missed = "MESSAGE_WAS_REMOVING";
+        const { segments } = this.#context.log;
+        this.#skipTo = segments.startOf(place.offset) + segments.fileSize;
+        continue;
+      }
+      const message = this.#decode(bytes, place, queueOffset);
+      if (message instanceof StoreError) {
+        if (this.#messages.length === 0) throw message;
+        // What is good is returned first; the next call meets the damage.
+        this.#next = queueOffset;
+        return true;
+      }
+      if (this.#filter && !this.#filter.passes(message.tags)) {
+        this.#missed = "NO_MATCHED_MESSAGE";
+        continue;
+      }
+      this.#messages.push(message);
+      this.#bytes += place.size;
+      this.#skipTo = 0;
+    }
+    return false;
+  }
+
+  /** `DefaultMessageStore.isTheBatchFull`. */
+  #isFull({ offset, size }: RecordPlace): boolean {
+    const count = this.#messages.length;
+    if (count === 0) return false;
+    if (count + 1 > this.#maxMessages || this.#bytes + size > this.#maxBytes) return true;
+    const { options } = this.#context;
+    const recent = this.#maxPhysical - offset <= this.#inMemoryBytes;
+    return recent
+      ? this.#bytes + size > options.maxTransferBytesOnMessageInMemory ||
+          count >= options.maxTransferCountOnMessageInMemory
+      : this.#bytes + size > options.maxTransferBytesOnMessageInDisk ||
+          count >= options.maxTransferCountOnMessageInDisk;
+  }
+
+  #mayPass(filter: TagFilter, units: Buffer, at: number): boolean {
+    return filter.mayPass(units.readInt32BE(at + 12), units.readInt32BE(at + 16));
+  }
+
+  *#following(units: Buffer, from: number): Generator<RecordPlace> {
+    for (let at = from + UNIT_BYTES; at < units.length; at += UNIT_BYTES) {
+      if (isFiller(units, at) || (this.#filter && !this.#mayPass(this.#filter, units, at))) continue;
+      yield { offset: unitOffset(units, at), size: unitSize(units, at) };
+    }
+  }
+
+  #decode(bytes: Buffer, { offset, size }: RecordPlace, queueOffset: QueueOffset): StoredMessage | StoreError {
+    const check = checkRecord(bytes, 0, size, offset, { checkCrc: true });
+    if (check.kind !== "record" || check.size !== size) {
+      const segment = this.#context.log.segments.find(offset);
+      const reason = check.kind === "bad" ? check.reason : "its size is not the one in the queue";
+      return damaged(offset, reason, segment?.path, segment?.start ?? 0);
+    }
+    // A copy: a kept body must not keep the whole window.
+    const message = decodeRecord(Buffer.from(bytes));
+    if (message.topic === this.#queue.topic && message.queueOffset !== queueOffset) {
+      return new StoreError(
+        "STORE_QUEUE_DAMAGED",
+        `Cannot read message ${queueOffset} of queue ${this.#queue.topic}/${this.#queue.queueId}: its unit leads to message ${message.queueOffset} at ${offset}`,
+        { offset, path: this.#queue.directory },
+      );
+    }
+    return message;
+  }
+
+  #answer(
+    status: GetMessageStatus,
+    next: QueueOffset,
+    min: QueueOffset,
+    max: QueueOffset,
+  ): GetResult {
+    return {
+      ...answer(status, next, min, max),
+      messages: this.#messages,
+      bytes: this.#bytes,
+      suggestPullingFromSlave: this.#maxPhysical - this.#pulled > this.#inMemoryBytes,
+    };
+  }
+}
+
+function answer(
+  status: GetMessageStatus,
+  nextBeginOffset: QueueOffset,
+  minOffset: QueueOffset,
+  maxOffset: QueueOffset,
+): GetResult {
+  return {
+    status,
+    nextBeginOffset,
+    minOffset,
+    maxOffset,
+    messages: [],
+    bytes: 0,
+    suggestPullingFromSlave: false,
+  };
+}
+
+function damaged(
+  offset: PhysicalOffset,
+  reason: string,
+  path: string | undefined,
+  start: PhysicalOffset,
+): StoreError {
+  return new StoreError(
+    "STORE_RECORD_DAMAGED",
+    `Cannot read the record at ${offset}: damaged at position ${offset - start} of ${path}: ${reason}`,
+    path === undefined ? { offset } : { offset, path, position: offset - start },
+  );
+}

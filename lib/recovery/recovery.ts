@@ -1,0 +1,403 @@
+/**
+ * Makes a directory a store that can go on: finds the end of the log, cuts what lies behind it, and
+ * brings the queues to exactly what the log holds. RocketMQ: `CommitLog.recoverNormally` and
+ * `recoverAbnormally`, with other rules where theirs lose data.
+ *
+ * 1. Each queue is loaded up to the start of the scan (after a clean stop: up to its own end).
+ * 2. The log is read from there; every record that is whole and states its own offset gets its
+ *    units. The first one that is not ends the log (`damagedLogPolicy: "cut"`).
+ * 3. What lies behind the end is saved and zeroed; units that point there are dropped.
+ * 4. A queue that does not agree with the log is rebuilt by a walk over all of it, which cuts
+ *    nothing: a damaged record before the scan's start is left where it is.
+ *
+ * Nothing is changed before `abort` is on disk, so a crash in the middle leads back here.
+ *
+ * @module
+ */
+
+import {
+  type CheckpointLongs,
+  NO_CHECKPOINT,
+  type Watermarks,
+  writeCheckpoint,
+} from "../checkpoint/store_checkpoint.ts";
+import { findNextRecord, scanLog } from "../commit_log/log_scanner.ts";
+import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
+import { isFiller, unitOffset, unitSize } from "../consume_queue/queue_unit.ts";
+import { type Dispatched, queuesOf } from "../dispatch/dispatcher.ts";
+import { StoreError } from "../errors.ts";
+import type { Clock } from "../io/clock.ts";
+import type { FileSystem } from "../io/file_system.ts";
+import type { StorePaths } from "../io/store_paths.ts";
+import { type DispatchRequest, dispatchRequestOf } from "../message/dispatch_request.ts";
+import { checkRecord, type RecordCheckOptions } from "../message/record.ts";
+import { RECORD_SIZE_MIN } from "../message/record_layout.ts";
+import type { DelayLevels } from "../message/tags_code.ts";
+import type { ResolvedOptions } from "../options.ts";
+import type { OpenFiles } from "../segment/open_files.ts";
+import type { PhysicalOffset } from "../units.ts";
+import { chooseScanStart, type ScanStart } from "./scan_start.ts";
+import type { StoreFiles } from "./store_files.ts";
+import { cutTail } from "./tail_cut.ts";
+
+/** Units gathered in memory before they are written, while the log is scanned. */
+const UNWRITTEN_UNITS_MAX = 1_000_000;
+/** Topics of light queues: their units lead to records of other topics. */
+const LIGHT_QUEUE_PREFIX = "%LMQ%";
+
+/** A place in the log that holds no record. */
+export interface BadPlace {
+  readonly offset: PhysicalOffset;
+  readonly path: string;
+  /** Bytes from the start of that file. */
+  readonly position: number;
+  readonly reason: string;
+}
+
+/** What recovery found and did. */
+export interface RecoveryReport {
+  /** There was no `abort` file. */
+  readonly cleanStop: boolean;
+  readonly scanStart: ScanStart;
+  /** Records read from there on. */
+  readonly scannedRecords: number;
+  /** Where the log ends. */
+  readonly end: PhysicalOffset;
+  /** What ended it, if bytes that are no record follow. */
+  readonly cut:
+    | (BadPlace & { readonly droppedBytes: number; readonly evidence: readonly string[] })
+    | undefined;
+  /** Damaged places that were left, since they lie before the scan's start. */
+  readonly left: readonly BadPlace[];
+  /** Files missing from the middle of the log. */
+  readonly gaps: readonly { readonly offset: PhysicalOffset; readonly size: number }[];
+  /** Queues that were rebuilt from the log, as `topic/queueId`. */
+  readonly rebuiltQueues: readonly string[];
+  /** Files behind the end that held nothing. */
+  readonly removedFiles: readonly string[];
+}
+
+export interface Recovered {
+  readonly report: RecoveryReport;
+  /** The newest record. */
+  readonly last: Dispatched;
+}
+
+export interface RecoveryContext {
+  readonly fileSystem: FileSystem;
+  readonly files: OpenFiles;
+  readonly paths: StorePaths;
+  readonly clock: Clock;
+  readonly options: ResolvedOptions;
+  readonly delayLevels: DelayLevels;
+}
+
+export async function recover(store: StoreFiles, context: RecoveryContext): Promise<Recovered> {
+  return new Recovery(store, context).run();
+}
+
+class Recovery {
+  readonly #store: StoreFiles;
+  readonly #context: RecoveryContext;
+  readonly #check: RecordCheckOptions;
+  readonly #suspects = new Set<ConsumeQueue>();
+  readonly #left: BadPlace[] = [];
+  readonly #gaps: { offset: PhysicalOffset; size: number }[] = [];
+  #last: Dispatched | undefined;
+  #unwritten = 0;
+
+  constructor(store: StoreFiles, context: RecoveryContext) {
+    this.#store = store;
+    this.#context = context;
+    this.#check = {
+      checkCrc: context.options.checkCRCOnRecover,
+      forceVerifyPropCRC: context.options.forceVerifyPropCRC,
+    };
+  }
+
+  async run(): Promise<Recovered> {
+    const { segments, queues, cleanStop, checkpoint } = this.#store;
+    await this.#extendShortFiles();
+    if (!segments.first) await this.#dropQueuesWithoutLog();
+    const start = await this.#loadQueues();
+    const { watermarks } = checkpoint;
+    if (watermarks && (cleanStop || watermarks.queuesEnd === start.offset)) {
+      this.#compareCounts(watermarks);
+    }
+    await this.#compareLastUnits();
+    const { end, bad, records } = await this.#scan(start.offset);
+    const cut = await cutTail(segments, end, {
+      ...this.#context,
+      own: this.#context.paths.own,
+      now: this.#context.clock.now(),
+    });
+    for (const queue of queues) {
+      if (queue.maxPhysicalOffset > end) await queue.findEnd(end);
+    }
+    const rebuiltQueues = await this.#rebuild(end);
+    await this.#settleQueues(cleanStop && !bad && rebuiltQueues.length === 0);
+    await this.#forceLog(start.offset, end);
+    return {
+      last: this.#last ?? (await this.#lastBefore(end)),
+      report: {
+        cleanStop,
+        scanStart: start,
+        scannedRecords: records,
+        end,
+        cut: bad && cut.droppedBytes > 0 ? { ...bad, ...cut } : undefined,
+        left: this.#left,
+        gaps: this.#gaps,
+        rebuiltQueues,
+        removedFiles: cut.removedFiles,
+      },
+    };
+  }
+
+  async #extendShortFiles(): Promise<void> {
+    for (const { path, size } of this.#store.shortFiles) {
+      await this.#context.files.use(path, async (file) => {
+        await file.ftruncate(size);
+        await file.fdatasync();
+      });
+    }
+  }
+
+  async #dropQueuesWithoutLog(): Promise<void> {
+    const { queues } = this.#store;
+    for (const queue of queues) {
+      if (queue.segments.length === 0) continue;
+      if (!this.#context.options.unsafeAcceptLostCommitLog) {
+        throw new StoreError(
+          "STORE_LOG_MISSING",
+          `Cannot open ${this.#context.paths.root}: there are consume queues in ${queue.directory}, but no commit log in ${this.#store.segments.directory}`,
+          { path: this.#store.segments.directory },
+        );
+      }
+      await queue.reset();
+    }
+  }
+
+  /** Finds the ends of the queues and where the scan starts; after a crash units behind it are void. */
+  async #loadQueues(): Promise<ScanStart> {
+    const { queues, cleanStop } = this.#store;
+    let queuesEnd = -1;
+    if (cleanStop) {
+      for (const queue of queues) {
+        await queue.findEnd(Number.POSITIVE_INFINITY);
+        queuesEnd = Math.max(queuesEnd, queue.maxPhysicalOffset);
+      }
+    }
+    const start = await chooseScanStart(this.#store, queuesEnd, this.#check);
+    if (!cleanStop) for (const queue of queues) await queue.findEnd(start.offset);
+    return start;
+  }
+
+  /** With a queue lost as a whole nothing in the scanned part may tell: the counts do. */
+  #compareCounts({ queueCount, unitCount }: Watermarks): void {
+    let queues = 0;
+    let units = 0;
+    for (const queue of this.#store.queues) {
+      if (queue.max > 0) queues++;
+      units += queue.max;
+    }
+    if (queues === queueCount && units === unitCount) return;
+    for (const queue of this.#store.queues) this.#suspects.add(queue);
+  }
+
+  /** The last unit of each queue must lead to the message that it says, if that can be read. */
+  async #compareLastUnits(): Promise<void> {
+    const { segments, queues } = this.#store;
+    for (const queue of queues) {
+      if (queue.max === 0 || queue.topic.startsWith(LIGHT_QUEUE_PREFIX)) continue;
+      const unit = await queue.units(queue.max - 1, 1);
+      if (unit.length === 0 || isFiller(unit, 0)) continue;
+      const offset = unitOffset(unit, 0);
+      if (offset < (segments.minOffset ?? 0)) continue;
+      const bytes = await segments.read(offset, unitSize(unit, 0));
+      if (!bytes || checkRecord(bytes, 0, bytes.length, offset, this.#check).kind !== "record") {
+        continue;
+      }
+      const record = dispatchRequestOf(bytes, 0, this.#context.delayLevels);
+      if (
+        record.topic !== queue.topic ||
+        record.queueId !== queue.queueId ||
+        record.queueOffset !== queue.max - 1
+      ) {
+        this.#suspects.add(queue);
+      }
+    }
+  }
+
+  /** Reads the log from `from` on and gives every record its units, up to the first bad place. */
+  async #scan(
+    from: PhysicalOffset,
+  ): Promise<{ end: PhysicalOffset; bad: BadPlace | undefined; records: number }> {
+    const { segments } = this.#store;
+    const whole = from <= (segments.minOffset ?? 0);
+    let bad: BadPlace | undefined;
+    let records = 0;
+    let end = from;
+    for (;;) {
+      let full = false;
+      end = await scanLog(segments, end, this.#check, (step) => {
+        if (step.kind === "record") {
+          if (this.#unwritten >= UNWRITTEN_UNITS_MAX) {
+            full = true;
+            return "stop";
+          }
+          records++;
+          const request = dispatchRequestOf(step.bytes, step.at, this.#context.delayLevels);
+          this.#last = {
+            offset: step.offset,
+            end: step.offset + step.size,
+            storeTimestamp: request.storeTimestamp,
+          };
+          this.#dispatch(request, whole);
+        } else if (step.kind === "gap") {
+          this.#gaps.push({ offset: step.offset, size: step.size });
+        } else if (step.kind === "bad") {
+          const { offset, path, position, reason } = step;
+          bad = { offset, path, position, reason };
+        }
+        return undefined;
+      });
+      if (!full) return { end, bad, records };
+      await this.#commitQueues();
+    }
+  }
+
+  /** @param whole The scan began with the first record that the log has. */
+  #dispatch(request: DispatchRequest, whole: boolean): void {
+    for (const [topic, queueId, offset] of this.#queuesOf(request)) {
+      const queue = this.#store.queues.findOrCreate(topic, queueId);
+      if (this.#suspects.has(queue)) continue;
+      if (whole && queue.max === 0 && offset > 0) queue.startAt(offset);
+      const result = queue.append(offset, request.physicalOffset, request.size, request.tagsCode);
+      if (result === "gap") this.#suspects.add(queue);
+      else if (result === "appended") this.#unwritten++;
+    }
+  }
+
+  #queuesOf(request: DispatchRequest): ReturnType<typeof queuesOf> {
+    return queuesOf(request, this.#context.options.enableMultiDispatch);
+  }
+
+  /** Rebuilds the suspect queues from the whole log, up to `end`. */
+  async #rebuild(end: PhysicalOffset): Promise<string[]> {
+    const suspects = this.#suspects;
+    if (suspects.size === 0) return [];
+    const { segments } = this.#store;
+    await this.#disownCheckpoint();
+    for (const queue of suspects) await queue.reset();
+    let missingBytes = 0;
+    let from = segments.minOffset ?? 0;
+    while (from < end) {
+      let bad: BadPlace | undefined;
+      let full = false;
+      from = await scanLog(segments, from, this.#check, (step) => {
+        if (step.offset >= end) return "stop";
+        if (step.kind === "gap") missingBytes += step.size;
+        if (step.kind === "bad") {
+          bad = { offset: step.offset, path: step.path, position: step.position, reason: step.reason };
+        }
+        if (step.kind !== "record") return undefined;
+        if (this.#unwritten >= UNWRITTEN_UNITS_MAX) {
+          full = true;
+          return "stop";
+        }
+        const request = dispatchRequestOf(step.bytes, step.at, this.#context.delayLevels);
+        for (const [topic, queueId, offset] of this.#queuesOf(request)) {
+          const queue = this.#store.queues.findOrCreate(topic, queueId);
+          if (!suspects.has(queue)) continue;
+          this.#appendRebuilt(queue, offset, request, missingBytes);
+        }
+        return undefined;
+      });
+      if (full) {
+        await this.#commitQueues();
+      } else if (bad) {
+        this.#left.push(bad);
+        const next = await findNextRecord(segments, from, this.#check);
+        missingBytes += next - from;
+        from = next;
+      } else {
+        break;
+      }
+    }
+    return [...suspects].map(({ topic, queueId }) => `${topic}/${queueId}`).sort();
+  }
+
+  #appendRebuilt(
+    queue: ConsumeQueue,
+    offset: number,
+    request: DispatchRequest,
+    missingBytes: number,
+  ): void {
+    if (queue.max === 0 && offset > 0) queue.startAt(offset);
+    // No more messages can be missing than fit into the bytes that could not be read.
+    const missing = offset - queue.max;
+    if (missing > 0 && missing <= missingBytes / RECORD_SIZE_MIN) queue.fillTo(offset);
+    const { physicalOffset, size, tagsCode } = request;
+    if (queue.append(offset, physicalOffset, size, tagsCode) === "appended") this.#unwritten++;
+  }
+
+  /** A rebuild that is cut short must begin anew: until it is done nothing vouches for a queue. */
+  async #disownCheckpoint(): Promise<void> {
+    const { paths, fileSystem } = this.#context;
+    const { longs } = this.#store.checkpoint;
+    const none: CheckpointLongs = {
+      ...NO_CHECKPOINT.longs,
+      indexMsgTimestamp: longs.indexMsgTimestamp,
+      masterFlushedOffset: longs.masterFlushedOffset,
+    };
+    const from = this.#store.segments.minOffset ?? 0;
+    const nothing: Watermarks = { logEnd: from, queuesEnd: from, queueCount: 0, unitCount: 0 };
+    await writeCheckpoint(fileSystem, { path: paths.checkpoint, staging: paths.own }, none, nothing);
+  }
+
+  async #commitQueues(): Promise<void> {
+    for (const queue of this.#store.queues) await queue.commit();
+    this.#unwritten = 0;
+  }
+
+  /** @param untouched Nothing was cut or rebuilt after a clean stop: what lies behind is zero. */
+  async #settleQueues(untouched: boolean): Promise<void> {
+    const logMin = this.#store.segments.minOffset ?? 0;
+    await this.#commitQueues();
+    for (const queue of [...this.#store.queues]) {
+      if (!untouched) await queue.clearBehind();
+      await queue.force();
+      await queue.correctMin(logMin);
+    }
+  }
+
+  /** What a killed process wrote is in the page cache only: it becomes durable here. */
+  async #forceLog(from: PhysicalOffset, end: PhysicalOffset): Promise<void> {
+    for (const { path, start, size } of this.#store.segments.segments) {
+      if (start >= end || start + size <= from) continue;
+      try {
+        await this.#context.files.use(path, (file) => file.fdatasync());
+      } catch (cause) {
+        throw new StoreError("STORE_IO", `Cannot sync ${path}`, { path, cause });
+      }
+    }
+  }
+
+  /** The newest record that the queues know: the scan met none. */
+  async #lastBefore(end: PhysicalOffset): Promise<Dispatched> {
+    let newest: Dispatched = { offset: 0, end, storeTimestamp: 0 };
+    for (const queue of this.#store.queues) {
+      if (queue.max === queue.min) continue;
+      const unit = await queue.units(queue.max - 1, 1);
+      if (unit.length === 0 || isFiller(unit, 0) || unitOffset(unit, 0) < newest.offset) continue;
+      const offset = unitOffset(unit, 0);
+      const bytes = await this.#store.segments.read(offset, unitSize(unit, 0));
+      if (!bytes || checkRecord(bytes, 0, bytes.length, offset, this.#check).kind !== "record") {
+        continue;
+      }
+      const { storeTimestamp } = dispatchRequestOf(bytes, 0, this.#context.delayLevels);
+      newest = { offset, end, storeTimestamp };
+    }
+    return newest;
+  }
+}

@@ -1,0 +1,568 @@
+/**
+ * Commit and force. RocketMQ: `FlushManager` with `GroupCommitService`, `FlushRealTimeService` and
+ * `CommitRealTimeService`, as one pipeline of three offsets of the whole log:
+ *
+ *     flushed ≤ committed ≤ wrote
+ *
+ * - *append* copies a record into the write buffer and moves `wrote`;
+ * - *commit* writes buffered bytes to their file (a killed process loses nothing below `committed`);
+ * - *force* syncs the files (a power cut loses nothing below `flushed`).
+ *
+ * At most one force is in flight; whoever comes meanwhile joins the next. A force covers what was
+ * committed before it began. The first commit or force that fails latches the pipeline: every
+ * waiting and later request fails with that cause, and nothing is tried again as if it had worked,
+ * since after a failed sync the kernel may have dropped the pages.
+ *
+ * @module
+ */
+
+import { StoreError } from "../errors.ts";
+import type { Clock, Timer } from "../io/clock.ts";
+import type { FileHandle, FileSystem } from "../io/file_system.ts";
+import { commitAndForceFully, writeFully, writeFullyNow } from "../io/fully.ts";
+import type { ResolvedOptions } from "../options.ts";
+import { OS_PAGE_SIZE, type PhysicalOffset } from "../units.ts";
+import type { OpenFiles } from "./open_files.ts";
+import { positionIn, type Segment } from "./segment.ts";
+import { Waiters } from "./waiters.ts";
+import type { Piece, WriteBuffer } from "./write_buffer.ts";
+
+/** Most bytes that a commit writes on the main thread: 256 KiB take about 60 µs. */
+const NOW_BYTES_MAX = 256 * 1024;
+/** Commits on the main thread before the event loop must have turned once. */
+const NOW_COMMITS_PER_TURN = 64;
+/** A write on the main thread that took longer was held back by the kernel, in ms. */
+const HELD_BACK_MS = 2;
+/** For so long the commits then go through a thread, in ms. */
+const HELD_BACK_PAUSE_MS = 100;
+/** Most bytes of one write: what a thread writes without a look at who else came. */
+const PIECE_BYTES_MAX = 16 * 1024 * 1024;
+/** A force that takes longer is reported, in ms (`CommitLog`: "flush data to disk costs"). */
+const SLOW_FORCE_MS = 500;
+
+/** What the pipeline tells, each before the puts that waited for it resolve. */
+export interface PipelineListener {
+  committed(offset: PhysicalOffset): void;
+  flushed(offset: PhysicalOffset): void;
+  failed(error: StoreError): void;
+  /** A force took `ms`. */
+  slowForce(ms: number): void;
+}
+
+export interface PipelineContext {
+  readonly fileSystem: FileSystem;
+  readonly files: OpenFiles;
+  readonly buffer: WriteBuffer;
+  readonly clock: Clock;
+  readonly options: ResolvedOptions;
+  /** The files between two offsets, in ascending order. */
+  readonly segmentsBetween: (from: PhysicalOffset, to: PhysicalOffset) => readonly Segment[];
+  readonly listener: PipelineListener;
+}
+
+/** What a put waits for. */
+export type Promised = "append" | "commit" | "force";
+
+export class FlushPipeline {
+  readonly #context: PipelineContext;
+  readonly #options: ResolvedOptions;
+  readonly #clock: Clock;
+  readonly #buffer: WriteBuffer;
+  readonly #sync: boolean;
+  readonly #pool: boolean;
+
+  #wrote: PhysicalOffset;
+  #committed: PhysicalOffset;
+  #flushed: PhysicalOffset;
+  #failure: StoreError | undefined;
+  #closed = false;
+
+  readonly #commitWaiters = new Waiters();
+  readonly #forceWaiters = new Waiters();
+  /** Waits without a deadline: `durable()` and `flush()`; their ends come in any order. */
+  readonly #durableWaiters = new Set<{
+    readonly end: PhysicalOffset;
+    readonly resolve: () => void;
+    readonly reject: (error: Error) => void;
+  }>();
+
+  #commitScheduled = false;
+  #committing: Promise<void> | undefined;
+  #commitsThisTurn = 0;
+  #heldBackUntil = 0;
+  #writeStartedAt: number | undefined;
+  #forceWanted = false;
+  #forcing: Promise<void> | undefined;
+  #commitTimer: Timer | undefined;
+  #flushTimer: Timer | undefined;
+  #deadlineTimer: Timer | undefined;
+  #lastCommitAt = Number.NEGATIVE_INFINITY;
+  #lastThoroughFlushAt = Number.NEGATIVE_INFINITY;
+
+  /** Syncs carried out, writes carried out, and the bytes of these. */
+  readonly counters = { forces: 0, commits: 0, committedBytes: 0, longestForceMs: 0 };
+
+  /** @param start Where recovery found the end of the log: durable up to there. */
+  constructor(context: PipelineContext, start: PhysicalOffset) {
+    this.#context = context;
+    this.#options = context.options;
+    this.#clock = context.clock;
+    this.#buffer = context.buffer;
+    this.#sync = context.options.flushDiskType === "SYNC_FLUSH";
+    this.#pool = context.options.transientStorePoolEnable;
+    this.#wrote = start;
+    this.#committed = start;
+    this.#flushed = start;
+  }
+
+  get wrote(): PhysicalOffset {
+    return this.#wrote;
+  }
+
+  get committed(): PhysicalOffset {
+    return this.#committed;
+  }
+
+  get flushed(): PhysicalOffset {
+    return this.#flushed;
+  }
+
+  /** The first failure, which ended all writing. */
+  get failure(): StoreError | undefined {
+    return this.#failure;
+  }
+
+  /** For how long the write under way has been holding the log up, in ms; 0 without one. */
+  get busyForMs(): number {
+    return this.#writeStartedAt === undefined ? 0 : this.#clock.monotonic() - this.#writeStartedAt;
+  }
+
+  /** What a put waits for in this mode, if it waits for the store (`WAIT` not false) or does not. */
+  promised(waitStoreMsgOK: boolean): Promised {
+    if (this.#sync && waitStoreMsgOK) return "force";
+    return this.#pool ? "append" : "commit";
+  }
+
+  /** Called after each append, in the same turn, with the log's new end. */
+  appended(end: PhysicalOffset): void {
+    this.#wrote = end;
+    if (this.#sync) {
+      this.#wantForce();
+    } else if (!this.#pool) {
+      this.#scheduleCommit();
+    } else if (this.#options.wakeCommitWhenPutMessage && this.#commitGateOpen()) {
+      this.#scheduleCommit();
+    } else {
+      this.#armCommitTimer();
+    }
+  }
+
+  /** The log goes on in the file that starts at `start`: an append follows in the same turn. */
+  rolled(start: PhysicalOffset): void {
+    this.#wrote = start;
+  }
+
+  /** Somebody waits for room in the write buffer: commit what there is, whatever the gates say. */
+  makeRoom(): void {
+    if (this.#sync) this.#wantForce();
+    else this.#scheduleCommit();
+  }
+
+  /**
+   * Keeps the promise of a put that ends at `end`: resolves with `value` then.
+   *
+   * @param onTimeout Makes the error of a put that waited longer than `syncFlushTimeout`.
+   * @param onFailure Makes its error after a failed commit or force.
+   */
+  keep<T>(
+    promised: Promised,
+    end: PhysicalOffset,
+    value: T,
+    onTimeout: () => Error,
+    onFailure: (cause: StoreError) => Error,
+  ): Promise<T> {
+    if (promised === "append") return Promise.resolve(value);
+    return new Promise<T>((resolve, reject) => {
+      const timed = promised === "force";
+      const waiter = {
+        end,
+        deadline: timed
+          ? this.#clock.monotonic() + this.#options.syncFlushTimeout
+          : Number.POSITIVE_INFINITY,
+        resolve: () => resolve(value),
+        expire: () => reject(onTimeout()),
+        fail: (cause: StoreError) => reject(onFailure(cause)),
+      };
+      if (!timed) {
+        this.#commitWaiters.push(waiter);
+      } else {
+        this.#forceWaiters.push(waiter);
+        if (this.#forceWaiters.size === 1) this.#armDeadline();
+      }
+    });
+  }
+
+  /**
+   * Resolves once everything below `offset` would survive a power cut. Does not hurry the force.
+   *
+   * @throws {StoreError} the failure that ended all writing.
+   */
+  durable(offset: PhysicalOffset): Promise<void> {
+    if (offset <= this.#flushed) return Promise.resolve();
+    if (this.#failure) return Promise.reject(this.#failure);
+    return new Promise((resolve, reject) => {
+      this.#durableWaiters.add({ end: offset, resolve, reject });
+    });
+  }
+
+  /** Commits and forces everything that has been appended. */
+  flush(): Promise<void> {
+    const done = this.durable(this.#wrote);
+    if (!this.#failure && this.#flushed < this.#wrote) this.#wantForce();
+    return done;
+  }
+
+  /**
+   * Commits and forces all, then stops the services. Every promise given has settled afterwards.
+   *
+   * @throws {StoreError} the failure that ended all writing.
+   */
+  async close(): Promise<void> {
+    try {
+      await this.flush();
+    } finally {
+      this.#closed = true;
+      this.#commitTimer?.cancel();
+      this.#flushTimer?.cancel();
+      this.#deadlineTimer?.cancel();
+      await Promise.all([this.#committing, this.#forcing]);
+    }
+  }
+
+  /** Ends all writing: nothing below is ever acknowledged again. */
+  fail(error: StoreError): void {
+    if (this.#failure) return;
+    this.#failure = error;
+    this.#context.listener.failed(error);
+    this.#commitWaiters.failAll(error);
+    this.#forceWaiters.failAll(error);
+    for (const waiter of this.#durableWaiters) waiter.reject(error);
+    this.#durableWaiters.clear();
+  }
+
+  // Commit.
+
+  #scheduleCommit(): void {
+    if (this.#commitScheduled || this.#committing) return;
+    this.#commitScheduled = true;
+    if (this.#commitsThisTurn < NOW_COMMITS_PER_TURN) {
+      // At the end of this stretch of JavaScript: all that is put in it shares one write.
+      process.nextTick(this.#commitTurn);
+    } else {
+      setImmediate(() => {
+        this.#commitsThisTurn = 0;
+        this.#commitTurn();
+      });
+    }
+  }
+
+  readonly #commitTurn = (): void => {
+    this.#commitScheduled = false;
+    if (this.#failure || this.#committing) return;
+    const piece = this.#buffer.next(PIECE_BYTES_MAX);
+    if (!piece) return;
+    const handle = this.#context.files.ready(piece.segment.path);
+    const now =
+      handle !== undefined &&
+      piece.bytes <= NOW_BYTES_MAX &&
+      piece.segment.unverifiedIdentity === undefined &&
+      this.#clock.monotonic() >= this.#heldBackUntil;
+    if (!now) {
+      this.#committing = this.#commitInThread();
+      return;
+    }
+    this.#commitsThisTurn++;
+    const startedAt = this.#clock.monotonic();
+    try {
+      writeFullyNow(handle, piece.buffers, piece.position);
+    } catch (cause) {
+      this.#failedAt("write", piece.segment, piece.position, cause);
+      return;
+    }
+    const endedAt = this.#clock.monotonic();
+    if (endedAt - startedAt > HELD_BACK_MS) this.#heldBackUntil = endedAt + HELD_BACK_PAUSE_MS;
+    this.#committedPiece(piece);
+    if (this.#buffer.pendingBytes > 0) this.#scheduleCommit();
+  };
+
+  /** Commits until nothing waits. Never rejects. */
+  async #commitInThread(): Promise<void> {
+    try {
+      await this.#commitAll();
+    } finally {
+      this.#committing = undefined;
+      // Put by those whom the last commit released.
+      if (this.#buffer.pendingBytes > 0) this.#scheduleCommit();
+    }
+  }
+
+  async #commitAll(): Promise<void> {
+    for (
+      let piece = this.#buffer.next(PIECE_BYTES_MAX);
+      piece && !this.#failure;
+      piece = this.#buffer.next(PIECE_BYTES_MAX)
+    ) {
+      const { buffers, position } = piece;
+      await this.#write(piece, (handle) => writeFully(handle, buffers, position));
+    }
+  }
+
+  /** Writes a piece with `action` and moves `committed`, or latches. */
+  async #write(piece: Piece, action: (handle: FileHandle) => Promise<void>): Promise<boolean> {
+    const { segment, position } = piece;
+    try {
+      await this.#verify(segment);
+      this.#writeStartedAt = this.#clock.monotonic();
+      await this.#context.files.use(segment.path, action);
+    } catch (cause) {
+      this.#failedAt("write", segment, position, cause);
+      return false;
+    } finally {
+      this.#writeStartedAt = undefined;
+    }
+    if (this.#failure) return false;
+    this.#committedPiece(piece);
+    return true;
+  }
+
+  #committedPiece(piece: Piece): void {
+    this.#buffer.release(piece);
+    this.#committed = piece.end;
+    this.counters.commits++;
+    this.counters.committedBytes += piece.bytes;
+    this.#lastCommitAt = this.#clock.monotonic();
+    this.#context.listener.committed(piece.end);
+    this.#commitWaiters.resolveTo(piece.end);
+    if (!this.#sync) this.#afterAsyncCommit();
+  }
+
+  #afterAsyncCommit(): void {
+    if (this.#options.wakeFlushWhenPutMessage && !this.#options.flushCommitLogTimed) {
+      this.#flushRound();
+    } else {
+      this.#armFlushTimer();
+    }
+  }
+
+  /** A file that was made ahead must still be there before its first byte is written. */
+  async #verify(segment: Segment): Promise<void> {
+    if (segment.unverifiedIdentity === undefined) return;
+    await verifyIdentity(this.#context.fileSystem, segment.path, segment.unverifiedIdentity);
+    segment.unverifiedIdentity = undefined;
+  }
+
+  #commitGateOpen(): boolean {
+    return this.#gateOpen(this.#committed, this.#wrote, this.#options.commitCommitLogLeastPages);
+  }
+
+  #armCommitTimer(): void {
+    if (this.#commitTimer || this.#closed) return;
+    this.#commitTimer = this.#clock.setTimer(
+      () => {
+        this.#commitTimer = undefined;
+        if (this.#failure || this.#closed || this.#committed === this.#wrote) return;
+        const since = this.#clock.monotonic() - this.#lastCommitAt;
+        if (since >= this.#options.commitCommitLogThoroughInterval || this.#commitGateOpen()) {
+          this.#scheduleCommit();
+        } else {
+          this.#armCommitTimer();
+        }
+      },
+      this.#options.commitIntervalCommitLog,
+      { keepAlive: true },
+    );
+  }
+
+  // Force.
+
+  #wantForce(): void {
+    this.#forceWanted = true;
+    if (this.#forcing || this.#failure) return;
+    this.#forcing = nextTurn().then(() => this.#forceWhileWanted());
+  }
+
+  /** Never rejects. */
+  async #forceWhileWanted(): Promise<void> {
+    try {
+      while (this.#forceWanted && !this.#failure) {
+        this.#forceWanted = false;
+        if (this.#sync) await this.#commitAndForce();
+        else await this.#commitThenForce();
+        // Those that this force released put again before the next one begins.
+        await nextTurn();
+      }
+    } finally {
+      this.#forcing = undefined;
+    }
+  }
+
+  /** SYNC_FLUSH: this loop is the only writer; it writes and syncs in one hop wherever it can. */
+  async #commitAndForce(): Promise<void> {
+    if (this.#commitWaiters.size > 0 || this.#options.readUnCommitted) await this.#commitAll();
+    const wanted = this.#wrote;
+    for (
+      let piece = this.#buffer.next(PIECE_BYTES_MAX);
+      piece && this.#committed < wanted && !this.#failure;
+      piece = this.#buffer.next(PIECE_BYTES_MAX)
+    ) {
+      const { segment, buffers, position } = piece;
+      if (!(await this.#forceFiles(this.#flushed, segment.start))) return;
+      const startedAt = this.#clock.monotonic();
+      if (
+        !(await this.#write(piece, (handle) => commitAndForceFully(handle, buffers, position)))
+      ) {
+        return;
+      }
+      this.#forced(startedAt, piece.end);
+    }
+    const target = this.#committed;
+    if (this.#failure || this.#flushed === target) return;
+    const startedAt = this.#clock.monotonic();
+    if (await this.#forceFiles(this.#flushed, target)) this.#forced(startedAt, target);
+  }
+
+  /** The asynchronous modes: the commits go on while this waits for the device. */
+  async #commitThenForce(): Promise<void> {
+    // Somebody may have asked for what is still in the buffer.
+    const wanted = this.#durableWaiters.size > 0 ? this.#wrote : 0;
+    while (this.#committed < wanted && !this.#failure) {
+      this.#committing ??= this.#commitInThread();
+      await this.#committing;
+    }
+    const target = this.#committed;
+    if (this.#failure || this.#flushed === target) return;
+    const startedAt = this.#clock.monotonic();
+    if (await this.#forceFiles(this.#flushed, target)) this.#forced(startedAt, target);
+    if (this.#flushed < this.#committed) this.#armFlushTimer();
+  }
+
+  /** Syncs, in ascending order, the files with bytes between the two offsets. */
+  async #forceFiles(from: PhysicalOffset, to: PhysicalOffset): Promise<boolean> {
+    for (const segment of this.#context.segmentsBetween(from, to)) {
+      try {
+        await this.#context.files.use(segment.path, (handle) => handle.fdatasync());
+      } catch (cause) {
+        this.#failedAt("sync", segment, positionIn(segment, from), cause);
+        return false;
+      }
+    }
+    return !this.#failure;
+  }
+
+  #forced(startedAt: number, offset: PhysicalOffset): void {
+    const tookMs = this.#clock.monotonic() - startedAt;
+    this.counters.forces++;
+    this.counters.longestForceMs = Math.max(this.counters.longestForceMs, tookMs);
+    if (tookMs > SLOW_FORCE_MS) this.#context.listener.slowForce(tookMs);
+    this.#flushed = offset;
+    this.#context.listener.flushed(offset);
+    this.#forceWaiters.resolveTo(offset);
+    for (const waiter of this.#durableWaiters) {
+      if (waiter.end > offset) continue;
+      this.#durableWaiters.delete(waiter);
+      waiter.resolve();
+    }
+  }
+
+  #armFlushTimer(): void {
+    if (this.#flushTimer || this.#closed) return;
+    this.#flushTimer = this.#clock.setTimer(() => {
+      this.#flushTimer = undefined;
+      this.#flushRound();
+    }, this.#options.flushIntervalCommitLog);
+  }
+
+  #flushRound(): void {
+    if (this.#failure || this.#closed || this.#flushed === this.#committed) return;
+    const now = this.#clock.monotonic();
+    let leastPages = this.#options.flushCommitLogLeastPages;
+    if (now >= this.#lastThoroughFlushAt + this.#options.flushCommitLogThoroughInterval) {
+      this.#lastThoroughFlushAt = now;
+      leastPages = 0;
+    }
+    if (this.#gateOpen(this.#flushed, this.#committed, leastPages)) this.#wantForce();
+    else this.#armFlushTimer();
+  }
+
+  /** `isAbleToFlush` and `isAbleToCommit`: a full file passes, otherwise so many whole pages. */
+  #gateOpen(from: PhysicalOffset, to: PhysicalOffset, leastPages: number): boolean {
+    const size = this.#options.mappedFileSizeCommitLog;
+    if (Math.floor(from / size) !== Math.floor(to / size)) return true;
+    if (leastPages === 0) return to > from;
+    const pages = (offset: number) => Math.floor((offset % size) / OS_PAGE_SIZE);
+    return pages(to) - pages(from) >= leastPages;
+  }
+
+  // Deadlines and failures.
+
+  #armDeadline(): void {
+    const first = this.#forceWaiters.first;
+    if (!first || this.#deadlineTimer) return;
+    const ms = Math.max(0, first.deadline - this.#clock.monotonic());
+    this.#deadlineTimer = this.#clock.setTimer(() => {
+      this.#deadlineTimer = undefined;
+      const now = this.#clock.monotonic();
+      for (
+        let waiter = this.#forceWaiters.first;
+        waiter && waiter.deadline <= now;
+        waiter = this.#forceWaiters.first
+      ) {
+        this.#forceWaiters.shift();
+        waiter.expire();
+      }
+      this.#armDeadline();
+    }, ms);
+  }
+
+  #failedAt(what: "write" | "sync", segment: Segment, position: number, cause: unknown): void {
+    this.fail(
+      cause instanceof StoreError
+        ? cause
+        : new StoreError("STORE_IO", `Cannot ${what} ${segment.path} at ${position}`, {
+            path: segment.path,
+            position,
+            offset: segment.start + position,
+            cause,
+          }),
+    );
+  }
+}
+
+/**
+ * Makes sure that `path` still leads to the file that was created under it.
+ *
+ * @throws {StoreError} `STORE_FILES_VANISHED` if it does not.
+ */
+export async function verifyIdentity(
+  fileSystem: FileSystem,
+  path: string,
+  identity: string,
+): Promise<void> {
+  let found: string | undefined;
+  try {
+    found = (await fileSystem.stat(path)).identity;
+  } catch (cause) {
+    if ((cause as { code?: string }).code !== "ENOENT") throw cause;
+  }
+  if (found === identity) return;
+  throw new StoreError(
+    "STORE_FILES_VANISHED",
+    `Cannot write ${path}: it was ${found === undefined ? "removed" : "replaced"} by somebody else`,
+    { path },
+  );
+}
+
+/** After this stretch of JavaScript and all that it released. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => process.nextTick(resolve));
+}

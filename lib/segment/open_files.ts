@@ -1,0 +1,97 @@
+/**
+ * The open handles of a store, at most so many at once: a store of 10,000 queues must not need
+ * 10,000 descriptors.
+ *
+ * @module
+ */
+
+import type { FileHandle, FileSystem } from "../io/file_system.ts";
+
+/** Handles kept open beyond those in use. */
+const OPEN_FILES_MAX = 512;
+
+interface OpenFile {
+  handle: FileHandle | undefined;
+  opening: Promise<FileHandle> | undefined;
+  uses: number;
+}
+
+export class OpenFiles {
+  readonly #fileSystem: FileSystem;
+  readonly #max: number;
+  /** In order of last use: the first is the longest unused. */
+  readonly #files = new Map<string, OpenFile>();
+
+  constructor(fileSystem: FileSystem, max = OPEN_FILES_MAX) {
+    this.#fileSystem = fileSystem;
+    this.#max = max;
+  }
+
+  /** Calls `action` with the file's handle, which stays open until the action has settled. */
+  async use<T>(path: string, action: (handle: FileHandle) => Promise<T>): Promise<T> {
+    const file = this.#touch(path);
+    file.uses++;
+    try {
+      return await action(file.handle ?? (await this.#open(path, file)));
+    } finally {
+      file.uses--;
+      if (this.#files.size > this.#max) this.#closeUnused();
+    }
+  }
+
+  /** The handle if the file is open: only for a call that ends before anything else runs. */
+  ready(path: string): FileHandle | undefined {
+    return this.#files.get(path)?.handle;
+  }
+
+  /** Takes over the handle of a file that was just created. */
+  adopt(path: string, handle: FileHandle): void {
+    this.#files.set(path, { handle, opening: undefined, uses: 0 });
+    if (this.#files.size > this.#max) this.#closeUnused();
+  }
+
+  /** Closes the file, after the calls under way, before it is renamed or removed. */
+  async close(path: string): Promise<void> {
+    const file = this.#files.get(path);
+    this.#files.delete(path);
+    await (file?.handle ?? (await file?.opening?.catch(() => undefined)))?.close();
+  }
+
+  async closeAll(): Promise<void> {
+    await Promise.all([...this.#files.keys()].map((path) => this.close(path)));
+  }
+
+  #touch(path: string): OpenFile {
+    let file = this.#files.get(path);
+    if (file) this.#files.delete(path);
+    else file = { handle: undefined, opening: undefined, uses: 0 };
+    this.#files.set(path, file);
+    return file;
+  }
+
+  #open(path: string, file: OpenFile): Promise<FileHandle> {
+    file.opening ??= this.#fileSystem.open(path, "write").then(
+      (handle) => {
+        file.handle = handle;
+        file.opening = undefined;
+        return handle;
+      },
+      (error: unknown) => {
+        file.opening = undefined;
+        if (this.#files.get(path) === file) this.#files.delete(path);
+        throw error;
+      },
+    );
+    return file.opening;
+  }
+
+  #closeUnused(): void {
+    for (const [path, file] of this.#files) {
+      if (this.#files.size <= this.#max) return;
+      if (file.uses > 0 || !file.handle) continue;
+      this.#files.delete(path);
+      // Nothing was promised for this handle: what it wrote is forced through another one.
+      void file.handle.close().catch(() => undefined);
+    }
+  }
+}

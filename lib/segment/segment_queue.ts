@@ -1,0 +1,110 @@
+/**
+ * The files of one sequence, in order. RocketMQ: `MappedFileQueue`.
+ *
+ * Names are offsets, so file `n` is found by arithmetic; where a file is missing from the middle,
+ * an offset in the hole belongs to no file, never to a neighbour.
+ *
+ * @module
+ */
+
+import { StoreError } from "../errors.ts";
+import { readFully } from "../io/fully.ts";
+import type { PhysicalOffset } from "../units.ts";
+import type { OpenFiles } from "./open_files.ts";
+import type { Segment } from "./segment.ts";
+
+export class SegmentQueue {
+  readonly directory: string;
+  /** Size of every file, in bytes. */
+  readonly fileSize: number;
+  readonly #files: OpenFiles;
+  readonly #segments: Segment[];
+
+  /** @param segments In ascending order, each `fileSize` long, each start a multiple of it. */
+  constructor(directory: string, fileSize: number, files: OpenFiles, segments: Segment[] = []) {
+    this.directory = directory;
+    this.fileSize = fileSize;
+    this.#files = files;
+    this.#segments = segments;
+  }
+
+  get segments(): readonly Segment[] {
+    return this.#segments;
+  }
+
+  get first(): Segment | undefined {
+    return this.#segments[0];
+  }
+
+  get last(): Segment | undefined {
+    return this.#segments.at(-1);
+  }
+
+  /** Offset of the first byte of the first file, or `undefined` without files. */
+  get minOffset(): PhysicalOffset | undefined {
+    return this.#segments[0]?.start;
+  }
+
+  /** Start of the file that holds `offset`, whether it exists or not. */
+  startOf(offset: PhysicalOffset): PhysicalOffset {
+    return offset - (offset % this.fileSize);
+  }
+
+  /** The file that holds `offset`. */
+  find(offset: PhysicalOffset): Segment | undefined {
+    const first = this.#segments[0];
+    if (!first || offset < first.start) return undefined;
+    const start = this.startOf(offset);
+    const guess = this.#segments[(start - first.start) / this.fileSize];
+    if (guess?.start === start) return guess;
+    return this.#segments.find((segment) => segment.start === start);
+  }
+
+  /** The first file that starts at `offset` or behind it. */
+  nextFrom(offset: PhysicalOffset): Segment | undefined {
+    return this.#segments.find((segment) => segment.start >= offset);
+  }
+
+  /** Takes a new file in at its place. */
+  add(segment: Segment): void {
+    const at = this.#segments.findLastIndex(({ start }) => start < segment.start) + 1;
+    if (this.#segments[at]?.start === segment.start) {
+      throw new Error(`There is a file ${segment.path} already`);
+    }
+    this.#segments.splice(at, 0, segment);
+  }
+
+  /** Forgets the files behind the one that holds `offset - 1`; the caller moves or removes them. */
+  dropFrom(offset: PhysicalOffset): Segment[] {
+    let kept = this.#segments.length;
+    while (kept > 0 && (this.#segments[kept - 1] as Segment).start >= offset) kept--;
+    return this.#segments.splice(kept);
+  }
+
+  /**
+   * Reads `length` bytes that lie in one file; it does not know how much of the file is written.
+   *
+   * @returns The bytes, fewer only where the file itself is shorter, or `undefined` if no file holds
+   *   `offset`.
+   * @throws {StoreError} `STORE_IO` naming file and position.
+   */
+  async read(offset: PhysicalOffset, length: number): Promise<Buffer | undefined> {
+    const segment = this.find(offset);
+    if (!segment) return undefined;
+    const position = offset - segment.start;
+    const wanted = Math.min(length, segment.size - position);
+    const buffer = Buffer.allocUnsafeSlow(wanted);
+    const handle = this.#files.ready(segment.path);
+    if (handle?.preadIfCached(buffer, position) === wanted) return buffer;
+    try {
+      const got = await this.#files.use(segment.path, (file) => readFully(file, buffer, position));
+      return got === wanted ? buffer : buffer.subarray(0, got);
+    } catch (cause) {
+      throw new StoreError("STORE_IO", `Cannot read ${wanted} bytes of ${segment.path} at ${position}`, {
+        path: segment.path,
+        position,
+        cause,
+      });
+    }
+  }
+}

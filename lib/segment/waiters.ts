@@ -1,0 +1,65 @@
+/**
+ * Promises that wait for a watermark, in the order of the offsets that they wait for.
+ *
+ * @module
+ */
+
+import type { StoreError } from "../errors.ts";
+import type { PhysicalOffset } from "../units.ts";
+
+export interface Waiter {
+  readonly end: PhysicalOffset;
+  /** Monotonic ms after which it has waited too long; `Infinity` for as long as it takes. */
+  readonly deadline: number;
+  readonly resolve: () => void;
+  /** The deadline is over. */
+  readonly expire: () => void;
+  readonly fail: (cause: StoreError) => void;
+}
+
+/** A queue of waiters whose ends never go down. */
+export class Waiters {
+  #waiters: Waiter[] = [];
+  #head = 0;
+
+  get size(): number {
+    return this.#waiters.length - this.#head;
+  }
+
+  get first(): Waiter | undefined {
+    return this.#waiters[this.#head];
+  }
+
+  push(waiter: Waiter): void {
+    this.#waiters.push(waiter);
+  }
+
+  /** Resolves, in order, all that waited for `offset` or less. */
+  resolveTo(offset: PhysicalOffset): void {
+    for (let waiter = this.first; waiter && waiter.end <= offset; waiter = this.first) {
+      this.shift();
+      waiter.resolve();
+    }
+  }
+
+  failAll(cause: StoreError): void {
+    for (let waiter = this.first; waiter; waiter = this.first) {
+      this.shift();
+      waiter.fail(cause);
+    }
+  }
+
+  shift(): Waiter | undefined {
+    const waiter = this.#waiters[this.#head];
+    if (!waiter) return undefined;
+    this.#head++;
+    if (this.#head === this.#waiters.length) {
+      this.#waiters = [];
+      this.#head = 0;
+    } else if (this.#head === 1024) {
+      this.#waiters.splice(0, this.#head);
+      this.#head = 0;
+    }
+    return waiter;
+  }
+}

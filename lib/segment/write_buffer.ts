@@ -1,0 +1,166 @@
+/**
+ * Appended bytes that are not in their file yet. RocketMQ: `TransientStorePool`, cut into small
+ * pooled chunks, so that a budget of gigabytes takes only what is waiting.
+ *
+ * Records are encoded straight into a chunk; a chunk belongs to one segment, and a record never
+ * spans two. There is one writer: it takes a {@linkcode Piece}, writes it, and gives it back.
+ *
+ * @module
+ */
+
+import type { FilePosition, PhysicalOffset } from "../units.ts";
+import type { Segment } from "./segment.ts";
+
+/** A usual chunk: large enough that a group of 64 records of 4 KiB is one buffer. */
+const CHUNK_BYTES = 256 * 1024;
+/** Free chunks that are kept for the next burst. */
+const SPARE_CHUNKS_MAX = 4;
+/** Buffers in one piece: `IOV_MAX` of Linux. */
+const PIECE_BUFFERS_MAX = 1024;
+
+interface Chunk {
+  readonly bytes: Buffer;
+  segment: Segment;
+  /** Position of `bytes[0]` in the segment. */
+  position: FilePosition;
+  /** Bytes appended, and how many of them are committed. */
+  appended: number;
+  committed: number;
+  /** The file ends with this chunk: its last 8 bytes are the blank record's head. */
+  seals: boolean;
+}
+
+/** Bytes for one place in one file. */
+export interface Piece {
+  readonly segment: Segment;
+  readonly position: FilePosition;
+  readonly buffers: readonly Uint8Array[];
+  readonly bytes: number;
+  /** The log is committed up to here once the piece is written. */
+  readonly end: PhysicalOffset;
+}
+
+export class WriteBuffer {
+  /** Bytes that may wait. */
+  readonly budgetBytes: number;
+  readonly #chunkBytes: number;
+  readonly #chunks: Chunk[] = [];
+  readonly #spare: Buffer[] = [];
+  #pendingBytes = 0;
+
+  constructor(budgetBytes: number) {
+    this.budgetBytes = budgetBytes;
+    this.#chunkBytes = Math.min(CHUNK_BYTES, budgetBytes);
+  }
+
+  /** Bytes appended and not committed. */
+  get pendingBytes(): number {
+    return this.#pendingBytes;
+  }
+
+  /** Whether `length` more bytes may wait. Whatever its size, one record may wait alone. */
+  hasRoomFor(length: number): boolean {
+    return this.#pendingBytes === 0 || this.#pendingBytes + length <= this.budgetBytes;
+  }
+
+  /**
+   * Room for `length` bytes at `position` of the segment, in `target` from `at` on. They count once
+   * {@linkcode WriteBuffer.append} is called, in the same turn; until then nothing has happened.
+   */
+  room(segment: Segment, position: FilePosition, length: number): { target: Buffer; at: number } {
+    let chunk = this.#chunks.at(-1);
+    if (chunk && chunk.appended === 0 && chunk.bytes.length >= length) {
+      chunk.segment = segment;
+      chunk.position = position;
+    } else if (
+      !chunk ||
+      chunk.segment !== segment ||
+      chunk.seals ||
+      chunk.bytes.length - chunk.appended < length
+    ) {
+      if (chunk?.appended === 0) {
+        this.#chunks.pop();
+        this.#keep(chunk.bytes);
+      }
+      chunk = {
+        bytes:
+          length <= this.#chunkBytes
+            ? (this.#spare.pop() ?? Buffer.allocUnsafeSlow(this.#chunkBytes))
+            : Buffer.allocUnsafeSlow(length),
+        segment,
+        position,
+        appended: 0,
+        committed: 0,
+        seals: false,
+      };
+      this.#chunks.push(chunk);
+    }
+    return { target: chunk.bytes, at: chunk.appended };
+  }
+
+  /**
+   * Counts the bytes that were encoded into the room.
+   *
+   * @param seals They are the last ones of their file, whatever room it has left.
+   */
+  append(length: number, seals = false): void {
+    const chunk = this.#chunks.at(-1) as Chunk;
+    chunk.appended += length;
+    chunk.seals = seals;
+    this.#pendingBytes += length;
+  }
+
+  /** What the writer has to write next: all that waits for one file, up to `bytesMax` or one chunk. */
+  next(bytesMax: number): Piece | undefined {
+    const first = this.#chunks[0];
+    if (!first || first.appended === first.committed) return undefined;
+    const buffers: Uint8Array[] = [];
+    let bytes = 0;
+    let last = first;
+    for (const chunk of this.#chunks) {
+      const length = chunk.appended - chunk.committed;
+      if (chunk.segment !== first.segment || length === 0) break;
+      if (buffers.length > 0 && (bytes + length > bytesMax || buffers.length === PIECE_BUFFERS_MAX)) {
+        break;
+      }
+      buffers.push(chunk.bytes.subarray(chunk.committed, chunk.appended));
+      bytes += length;
+      last = chunk;
+    }
+    const { segment } = first;
+    const end = last.seals
+      ? segment.start + segment.size
+      : segment.start + last.position + last.appended;
+    return { segment, position: first.position + first.committed, buffers, bytes, end };
+  }
+
+  /** The piece is written: its bytes no longer wait. */
+  release(piece: Piece): void {
+    let left = piece.bytes;
+    this.#pendingBytes -= left;
+    while (left > 0) {
+      const chunk = this.#chunks[0] as Chunk;
+      const taken = Math.min(left, chunk.appended - chunk.committed);
+      chunk.committed += taken;
+      left -= taken;
+      if (chunk.committed < chunk.appended) return;
+      if (this.#chunks.length > 1) {
+        this.#chunks.shift();
+        this.#keep(chunk.bytes);
+      } else if (chunk.bytes.length === this.#chunkBytes) {
+        // The only chunk starts over: a lone producer always writes the same warm pages.
+        chunk.appended = 0;
+        chunk.committed = 0;
+        chunk.seals = false;
+      } else {
+        this.#chunks.length = 0;
+      }
+    }
+  }
+
+  #keep(bytes: Buffer): void {
+    if (bytes.length === this.#chunkBytes && this.#spare.length < SPARE_CHUNKS_MAX) {
+      this.#spare.push(bytes);
+    }
+  }
+}

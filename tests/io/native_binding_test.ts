@@ -1,0 +1,122 @@
+import { spawnSync } from "node:child_process";
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import t from "tap";
+import { loadNativeBinding, nativeBindingStatus, standIns } from "../../lib/io/native_binding.ts";
+
+const native = loadNativeBinding();
+
+t.test("loadNativeBinding() loads once and says what became of it", async (t) => {
+  t.equal(loadNativeBinding(), native);
+  t.match(
+    nativeBindingStatus(),
+    native === undefined ? /off|not loaded/ : /^loaded from .*\.node$/,
+  );
+});
+
+t.test("loadNativeBinding() obeys FORCELOG_NATIVE=off", async (t) => {
+  const path = join(import.meta.dirname, "../../lib/io/native_binding.ts");
+  const script = `
+    const { loadNativeBinding, nativeBindingStatus } = await import(${JSON.stringify(pathToFileURL(path).href)});
+    console.log(loadNativeBinding() === undefined, nativeBindingStatus());`;
+  const { stdout } = spawnSync(
+    process.execPath,
+    ["--import=tsx", "--input-type=module", "--eval", script],
+    { env: { ...process.env, FORCELOG_NATIVE: "off" }, encoding: "utf8" },
+  );
+  t.match(stdout, /^true switched off/);
+});
+
+t.test("standIns has every call of the addon", async (t) => {
+  for (const name of Object.keys(native ?? {})) t.ok(name in standIns, name);
+});
+
+t.test("NativeBinding", { skip: native === undefined && "the addon isn't loaded" }, async (t) => {
+  const addon = native!;
+
+  t.test("reports errors as Node does", async (t) => {
+    const notOpen = 1_000_000;
+    const expected = await standIns.fdatasync(notOpen).catch((error) => error);
+    const { code, errno, syscall, message } = expected;
+    await t.rejects(addon.fdatasync(notOpen), { code, errno, syscall, message });
+    t.equal(message, "EBADF: bad file descriptor, fdatasync");
+    const buffer = Buffer.alloc(1);
+    const error = { code: "EBADF", errno };
+    await t.rejects(addon.pwritev(notOpen, [buffer], 0), { ...error, syscall: "pwritev" });
+    await t.rejects(addon.pwritevThenFdatasync(notOpen, [buffer], 0), {
+      ...error,
+      syscall: "pwritev",
+    });
+    await t.rejects(addon.fallocate(notOpen, "punch", 0, 1), { ...error, syscall: "fallocate" });
+    await t.rejects(addon.posixFadvise(notOpen, 0, 0, "normal"), error);
+    t.throws(() => addon.preadv2NoWait(notOpen, buffer, 0), { ...error, syscall: "preadv2" });
+    t.throws(() => addon.flock(notOpen), { ...error, syscall: "flock" });
+    t.throws(() => addon.setOfdLock(notOpen, 0, 1), { ...error, syscall: "fcntl" });
+  });
+
+  t.test("names the call that failed of a write and a sync", async (t) => {
+    // /dev/full takes no bytes, /dev/null no sync.
+    for (const [path, error] of Object.entries({
+      "/dev/full": { code: "ENOSPC", syscall: "pwritev" },
+      "/dev/null": { code: "EINVAL", syscall: "fdatasync" },
+    })) {
+      const fd = fs.openSync(path, "r+");
+      await t.rejects(addon.pwritevThenFdatasync(fd, [Buffer.alloc(1)], 0), error);
+      fs.closeSync(fd);
+    }
+  });
+
+  t.test("checks its arguments before it does anything", async (t) => {
+    const buffer = Buffer.alloc(8);
+    const wrong = {
+      "a negative fd": () => addon.fdatasync(-1),
+      "no fd": () => addon.fdatasync(undefined as unknown as number),
+      "a position below 0": () => addon.pwritev(1, [buffer], -1),
+      "a position with a fraction": () => addon.pwritev(1, [buffer], 0.5),
+      "a position of 2^53": () => addon.pwritev(1, [buffer], 2 ** 53),
+      "NaN for a position": () => addon.preadv2NoWait(1, buffer, Number.NaN),
+      "no array": () => addon.pwritev(1, buffer as unknown as Buffer[], 0),
+      "a text for a buffer": () => addon.pwritev(1, ["x" as unknown as Buffer], 0),
+      "nothing for memory": () => addon.mlock(undefined as unknown as Buffer),
+      "an unknown mode": () => addon.fallocate(1, "collapse" as "punch", 0, 1),
+      "an unknown advice": () => addon.madvise(buffer, "dontneed" as "willneed"),
+    };
+    for (const [text, call] of Object.entries(wrong)) {
+      t.throws(call, { message: /^Cannot take / }, text);
+    }
+  });
+
+  t.test("pwritev() keeps its buffers alive, whatever becomes of the array", async (t) => {
+    const fd = fs.openSync(join(t.testdir(), "a"), "w+");
+    const pending: Promise<number>[] = [];
+    for (let i = 0; i < 64; i++) {
+      const buffers = [Buffer.alloc(4096, i), Buffer.alloc(4096, i)];
+      pending.push(addon.pwritev(fd, buffers, i * 8192));
+      buffers.length = 0;
+      // Memory that was set free is likely to come back here.
+      Buffer.alloc(1 << 20, 0xff);
+    }
+    await Promise.all(pending);
+    const content = fs.readFileSync(fd);
+    t.ok(content.every((byte, position) => byte === Math.floor(position / 8192)));
+    fs.closeSync(fd);
+  });
+
+  t.test("madvise() and mlock() take memory of any length and place", async (t) => {
+    const memory = Buffer.alloc(1 << 20, 7);
+    for (const advice of ["willneed", "dontdump", "hugepage", "nohugepage"] as const) {
+      addon.madvise(memory, advice);
+      addon.madvise(memory.subarray(1, 5), advice);
+      addon.madvise(memory.subarray(0, 0), advice);
+    }
+    try {
+      addon.madvise(memory, "populate_write");
+    } catch (error) {
+      t.match(error, { code: "EINVAL", syscall: "madvise" }, "a kernel before 5.14");
+    }
+    addon.mlock(memory.subarray(0, 4096));
+    addon.munlock(memory.subarray(0, 4096));
+    t.strictSame(memory, Buffer.alloc(1 << 20, 7), "no advice changed what it holds");
+  });
+});
