@@ -8,10 +8,11 @@ import { totalmem } from "node:os";
 import { resolve } from "node:path";
 import { createAbort, removeAbort } from "./checkpoint/abort_file.ts";
 import { type CheckpointLongs, writeCheckpoint } from "./checkpoint/store_checkpoint.ts";
-import { type Appended, CommitLog } from "./commit_log/commit_log.ts";
 import type { Blocked } from "./commit_log/append_gate.ts";
+import { type Appended, CommitLog } from "./commit_log/commit_log.ts";
 import { ConsumeQueueFlusher } from "./consume_queue/consume_queue_flusher.ts";
 import type { ConsumeQueueTable } from "./consume_queue/consume_queue_table.ts";
+import { decodeUnit, type QueueUnit, UNIT_BYTES } from "./consume_queue/queue_unit.ts";
 import { Arrivals } from "./dispatch/arrivals.ts";
 import { type Arrival, type Dispatched, Dispatcher } from "./dispatch/dispatcher.ts";
 import { PutError, StoreError } from "./errors.ts";
@@ -37,6 +38,7 @@ import type { StoredMessage } from "./message/record.ts";
 import { DelayLevels } from "./message/tags_code.ts";
 import { type ResolvedOptions, resolveOptions, type StoreOptions } from "./options.ts";
 import { type ConsumeRequest, consume } from "./read/consume.ts";
+import { type LogEntry, readLog } from "./read/log_reader.ts";
 import { type GetRequest, type GetResult, MessageReader } from "./read/message_reader.ts";
 import { type Recovered, type RecoveryReport, recover } from "./recovery/recovery.ts";
 import { listStoreFiles, type StoreFiles } from "./recovery/store_files.ts";
@@ -94,6 +96,28 @@ export interface StoreStats {
   readonly waitingPuts: number;
 }
 
+/** A consume queue, as it is at the moment. */
+export interface QueueBounds {
+  readonly topic: string;
+  readonly queueId: number;
+  /** Of the first message that the log still holds. */
+  readonly minOffset: QueueOffset;
+  /** One past the last readable message. */
+  readonly maxOffset: QueueOffset;
+  /** End of the last message's record in the log, or -1. */
+  readonly maxPhysicalOffset: PhysicalOffset;
+}
+
+export interface UnitsRequest {
+  readonly topic: string;
+  /** @default 0 */
+  readonly queueId?: number;
+  /** Queue offset of the first unit wanted. */
+  readonly from: QueueOffset;
+  /** At most so many. @default 200 */
+  readonly count?: number;
+}
+
 /** What the queue flusher makes durable. */
 interface Mark {
   readonly last: Dispatched;
@@ -129,7 +153,8 @@ export class MessageStore {
   readonly #flusher: ConsumeQueueFlusher<Mark>;
   readonly #reader: MessageReader;
   readonly #hosts: Pick<RecordDefaults, "bornHost" | "storeHost">;
-  readonly #longs: CheckpointLongs;
+  readonly #delayLevels: DelayLevels;
+  #longs: CheckpointLongs;
   /** Every record below has its units on disk. */
   #queuesDurable: PhysicalOffset;
   #state: StoreState = "open";
@@ -152,7 +177,11 @@ export class MessageStore {
     this.#files = files;
     this.#lock = lock;
     this.#queues = store.queues;
-    this.#hosts = { bornHost: parseHost(options.bornHost), storeHost: parseHost(options.storeHost) };
+    this.#hosts = {
+      bornHost: parseHost(options.bornHost),
+      storeHost: parseHost(options.storeHost),
+    };
+    this.#delayLevels = delayLevels;
     this.#longs = store.checkpoint.longs;
     this.#queuesDurable = report.end;
     this.#dispatcher = new Dispatcher(
@@ -293,7 +322,8 @@ export class MessageStore {
     });
     const opened = new MessageStore({ ...context, options: adopted }, store, recovered, lock);
     await opened.#publish(opened.#capture());
-    opened.#warnAboutRecovery();
+    // A reader changed nothing: what recovery would do is in its report.
+    if (!readOnly) opened.#warnAboutRecovery();
     return opened;
   }
 
@@ -309,6 +339,11 @@ export class MessageStore {
   get watermarks(): StoreWatermarks {
     const { wrote, committed, flushed } = this.#log.pipeline;
     return { wrote, committed, flushed, dispatched: this.#dispatcher.last.end };
+  }
+
+  /** RocketMQ's six longs as the `checkpoint` file has them: how far the store is durable. */
+  get checkpointLongs(): CheckpointLongs {
+    return this.#longs;
   }
 
   /** What made the store `"failed"`: no put was or will be acknowledged after it. */
@@ -407,12 +442,62 @@ export class MessageStore {
     return this.#queues.find(topic, queueId)?.max ?? 0;
   }
 
-  /** Topics that have queues, and the ids of these, in order. */
-  queues(): { readonly topic: string; readonly queueId: number }[] {
+  /** The queues that hold or held messages, by topic and id. */
+  queues(): QueueBounds[] {
     return [...this.#queues]
       .filter((queue) => queue.exists)
-      .map(({ topic, queueId }) => ({ topic, queueId }))
+      .map(({ topic, queueId, min, max, maxPhysicalOffset }) => ({
+        topic,
+        queueId,
+        minOffset: min,
+        maxOffset: max,
+        maxPhysicalOffset,
+      }))
       .sort((a, b) => (a.topic === b.topic ? a.queueId - b.queueId : a.topic < b.topic ? -1 : 1));
+  }
+
+  /**
+   * The units of a queue from `from` on: where its messages lie in the log. For looking at a store;
+   * messages are read with {@linkcode MessageStore.get}.
+   *
+   * @returns Fewer than asked for at the end of a queue file; none outside the queue.
+   * @throws {StoreError} `STORE_QUEUE_DAMAGED` if a file of the queue is missing, `STORE_IO`.
+   */
+  async units({ topic, queueId = 0, from, count = 200 }: UnitsRequest): Promise<QueueUnit[]> {
+    this.#checkOpen();
+    checkWhole("from", from, 0);
+    checkWhole("count", count, 1);
+    const bytes = await this.#queues.find(topic, queueId)?.units(from, count);
+    const units: QueueUnit[] = [];
+    for (let at = 0; bytes && at < bytes.length; at += UNIT_BYTES)
+      units.push(decodeUnit(bytes, at));
+    return units;
+  }
+
+  /**
+   * What lies in the log, in physical order: records of all topics, the blanks that close files,
+   * damaged places and missing files. For looking at a store, not for consuming.
+   *
+   * @param range.from Start of a record or of a file. @default the first byte of the log
+   * @param range.to Nothing from there on. @default the end of what is readable now
+   * @throws {StoreError} `STORE_IO`. Damage is no error here: it is an entry.
+   */
+  records(
+    range: { readonly from?: PhysicalOffset; readonly to?: PhysicalOffset } = {},
+  ): AsyncGenerator<LogEntry, void, void> {
+    this.#checkOpen();
+    const { segments } = this.#log;
+    const first = segments.minOffset ?? 0;
+    const { from = first, to = this.watermarks.dispatched } = range;
+    checkWhole("from", from, 0);
+    checkWhole("to", to, 0);
+    return readLog(
+      segments,
+      Math.max(from, first),
+      Math.min(to, this.watermarks.dispatched),
+      { checkCrc: true, forceVerifyPropCRC: this.#options.forceVerifyPropCRC },
+      this.#delayLevels,
+    );
   }
 
   /** First byte of the log, or -1 without a file. */
@@ -447,11 +532,6 @@ export class MessageStore {
       pendingBytesMax: this.#log.budgetBytes,
       waitingPuts: this.#log.gate.length,
     };
-  }
-
-  /** What the read-only verbs look at. Not part of the API. @internal */
-  get inside(): { readonly log: CommitLog; readonly queues: ConsumeQueueTable } {
-    return { log: this.#log, queues: this.#queues };
   }
 
   /**
@@ -492,9 +572,13 @@ export class MessageStore {
 
   #checkOpen(): void {
     if (this.#state === "open" || this.#state === "failed") return;
-    throw new StoreError("STORE_CLOSED", `Cannot use the store in ${this.#paths.root}: it is ${this.#state}`, {
-      path: this.#paths.root,
-    });
+    throw new StoreError(
+      "STORE_CLOSED",
+      `Cannot use the store in ${this.#paths.root}: it is ${this.#state}`,
+      {
+        path: this.#paths.root,
+      },
+    );
   }
 
   /** Rows 1, 2, 3 and 7 of the checks before a put. */
@@ -539,7 +623,9 @@ export class MessageStore {
 
   #append(records: readonly OutgoingRecord[], size: number, wait: boolean): Promise<PutResult> {
     const { maxMessageSize, mappedFileSizeCommitLog: fileSize } = this.#options;
-    this.#refuseIf(storeViolation(records.length === 1 ? records[0]! : records, { maxMessageSize, fileSize }));
+    this.#refuseIf(
+      storeViolation(records.length === 1 ? records[0]! : records, { maxMessageSize, fileSize }),
+    );
     const { topic, queueId } = records[0] as OutgoingRecord;
     const queue = this.#queues.findOrCreate(topic, queueId);
     const { gate } = this.#log;
@@ -567,7 +653,11 @@ export class MessageStore {
       if (blocked === "buffer" && transientStorePoolEnable && fastFailIfNoBufferInStorePool) {
         this.#unblock(blocked);
         refuse(
-          new PutError("CREATE_MAPPED_FILE_FAILED", "not stored", "Cannot put: the write buffer is full"),
+          new PutError(
+            "CREATE_MAPPED_FILE_FAILED",
+            "not stored",
+            "Cannot put: the write buffer is full",
+          ),
         );
         return;
       }
@@ -656,6 +746,7 @@ export class MessageStore {
     const watermarks = { logEnd: last.end, queuesEnd: last.end, queueCount, unitCount };
     const { checkpoint: path, own: staging } = this.#paths;
     await writeCheckpoint(fileSystem, { path, staging }, longs, watermarks);
+    this.#longs = longs;
     this.#queuesDurable = last.end;
   }
 
@@ -674,7 +765,9 @@ export class MessageStore {
       onWarning(`Files of the commit log are missing: ${size} bytes at ${offset}`);
     }
     if (rebuiltQueues.length > 0) {
-      onWarning(`Queues did not agree with the commit log and were rebuilt: ${rebuiltQueues.join(", ")}`);
+      onWarning(
+        `Queues did not agree with the commit log and were rebuilt: ${rebuiltQueues.join(", ")}`,
+      );
     }
   }
 }
@@ -687,11 +780,7 @@ interface OpenContext {
   readonly delayLevels: DelayLevels;
 }
 
-function openContext(
-  root: string,
-  options: ResolvedOptions,
-  given: StoreEnvironment,
-): OpenContext {
+function openContext(root: string, options: ResolvedOptions, given: StoreEnvironment): OpenContext {
   const readOnly = given.readOnly ?? false;
   const base = given.fileSystem ?? new NodeFileSystem();
   const environment: Required<StoreEnvironment> = {

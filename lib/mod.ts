@@ -12,6 +12,8 @@
  * @module
  */
 
+export type { Checkpoint, CheckpointLongs, Watermarks } from "./checkpoint/store_checkpoint.ts";
+export type { QueueUnit } from "./consume_queue/queue_unit.ts";
 export type { Arrival } from "./dispatch/dispatcher.ts";
 export {
   PUT_MESSAGE_STATUSES,
@@ -39,13 +41,16 @@ export { PutResult } from "./message/put_result.ts";
 export { StoredMessage } from "./message/record.ts";
 export {
   MessageStore,
+  type QueueBounds,
   type StoreEnvironment,
   type StoreState,
   type StoreStats,
   type StoreWatermarks,
+  type UnitsRequest,
 } from "./message_store.ts";
 export type { BrokerRole, FlushDiskType, ResolvedOptions, StoreOptions } from "./options.ts";
 export type { ConsumeRequest } from "./read/consume.ts";
+export type { LogEntry } from "./read/log_reader.ts";
 export type { GetMessageStatus, GetRequest, GetResult } from "./read/message_reader.ts";
 export type { BadPlace, RecoveryReport } from "./recovery/recovery.ts";
 export type { ScanStart } from "./recovery/scan_start.ts";

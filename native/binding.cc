@@ -1,4 +1,5 @@
-// The system calls that Node has no name for. lib/io/native_binding.ts says what each is for.
+// The system calls that Node has no name for, and the write with its sync in one hop to a thread.
+// lib/io/native_binding.ts says what each is for.
 //
 // There is no policy here: a function checks its arguments, makes one call (or one write and one
 // sync), and answers with its result or with Node's error. It loops only where libuv does, to make
@@ -33,6 +34,19 @@ namespace {
 
 // ---- Errors -------------------------------------------------------------------------------------
 
+// Errors of files and locks that libuv has no name for, or that of a socket's error.
+struct ErrorName {
+  int errnum;
+  const char* name;
+  const char* text;
+};
+const ErrorName error_names[] = {
+    {EDQUOT, "EDQUOT", "disk quota exceeded"},
+    {ENOLCK, "ENOLCK", "no locks available"},
+    {EOPNOTSUPP, "EOPNOTSUPP", "operation not supported"},
+    {ESTALE, "ESTALE", "stale file handle"},
+};
+
 // Node's error for a failed system call: "EIO: i/o error, fdatasync", with code, errno, syscall.
 napi_value system_error(napi_env env, int errnum, const char* syscall) {
   int code = uv_translate_sys_error(errnum);
@@ -41,6 +55,11 @@ napi_value system_error(napi_env env, int errnum, const char* syscall) {
   char message[256];
   uv_err_name_r(code, name, sizeof name);
   uv_strerror_r(code, text, sizeof text);
+  for (const ErrorName& own : error_names) {
+    if (own.errnum != errnum) continue;
+    snprintf(name, sizeof name, "%s", own.name);
+    snprintf(text, sizeof text, "%s", own.text);
+  }
   snprintf(message, sizeof message, "%s: %s, %s", name, text, syscall);
 
   napi_value name_value, message_value, errno_value, syscall_value, error;
@@ -79,6 +98,12 @@ class Arguments {
   // Bytes, 0 to 2^53 - 1: what a JavaScript number holds exactly.
   int64_t bytes(size_t index, const char* name) {
     return integer(index, name, (int64_t{1} << 53) - 1);
+  }
+
+  napi_value element(size_t index, uint32_t i) {
+    napi_value value = nullptr;
+    if (ok_) ok_ = napi_get_element(env_, values_[index], i, &value) == napi_ok;
+    return value;
   }
 
   iovec memory(size_t index) { return memory_of(values_[index]); }
@@ -135,6 +160,8 @@ class Arguments {
 };
 
 // ---- Calls on a thread --------------------------------------------------------------------------
+
+#ifdef __linux__
 
 // One call on its way. `run` is all that happens on the thread; it touches nothing of JavaScript.
 struct Request {
@@ -221,25 +248,15 @@ void make(Request* request, const char* syscall, Call call) {
   request->result = result;
 }
 
-#ifdef __linux__
-
-void run_pwritev(Request* request) {
+void run_pwritev_then_fdatasync(Request* request) {
   make(request, "pwritev", [=] {
     return pwritev(request->fd, request->buffers, static_cast<int>(request->buffer_count),
                    request->position);
   });
-}
-
-void run_fdatasync(Request* request) {
-  make(request, "fdatasync", [=] { return fdatasync(request->fd); });
-}
-
-void run_pwritev_then_fdatasync(Request* request) {
-  run_pwritev(request);
   ssize_t written = request->result;
   if (request->errnum != 0 || written != request->length) return;
-  run_fdatasync(request);
-  if (request->errnum == 0) request->result = written;
+  make(request, "fdatasync", [=] { return fdatasync(request->fd); });
+  request->result = written;
 }
 
 void run_fallocate(Request* request) {
@@ -254,9 +271,9 @@ void run_posix_fadvise(Request* request) {
       posix_fadvise(request->fd, request->position, request->length, request->option);
 }
 
-// (fd, buffers, position). The buffers are noted one by one in an array of our own, so that they
-// stay alive whatever the caller does with his.
-napi_value write(napi_env env, napi_callback_info info, void (*run)(Request*)) {
+// The buffers are noted one by one in an array of our own, so that they stay alive whatever the
+// caller does with his.
+napi_value PwritevThenFdatasync(napi_env env, napi_callback_info info) {
   Arguments arguments(env, info);
   int fd = arguments.fd(0);
   int64_t position = arguments.bytes(2, "position");
@@ -269,38 +286,20 @@ napi_value write(napi_env env, napi_callback_info info, void (*run)(Request*)) {
   }
   napi_value kept;
   TRY(napi_create_array_with_length(env, count, &kept));
-  Request* request = new_request(run, fd, count);
+  Request* request = new_request(run_pwritev_then_fdatasync, fd, count);
   request->position = position;
   request->answers_bytes = true;
-  for (uint32_t i = 0; i < count; i++) {
-    napi_value value;
-    if (napi_get_element(env, arguments.value(1), i, &value) != napi_ok) break;
+  for (uint32_t i = 0; i < count && arguments.ok(); i++) {
+    napi_value value = arguments.element(1, i);
     request->buffers[i] = arguments.memory_of(value);
     request->length += static_cast<int64_t>(request->buffers[i].iov_len);
-    if (!arguments.ok() || napi_set_element(env, kept, i, value) != napi_ok) break;
+    if (arguments.ok()) napi_set_element(env, kept, i, value);
   }
-  bool pending = false;
-  napi_is_exception_pending(env, &pending);
-  if (pending || napi_create_reference(env, kept, 1, &request->buffers_kept) != napi_ok) {
+  if (!arguments.ok() || napi_create_reference(env, kept, 1, &request->buffers_kept) != napi_ok) {
     release(env, request);
     return nullptr;
   }
   return submit(env, request);
-}
-
-napi_value Pwritev(napi_env env, napi_callback_info info) {
-  return write(env, info, run_pwritev);
-}
-
-napi_value PwritevThenFdatasync(napi_env env, napi_callback_info info) {
-  return write(env, info, run_pwritev_then_fdatasync);
-}
-
-napi_value Fdatasync(napi_env env, napi_callback_info info) {
-  Arguments arguments(env, info);
-  int fd = arguments.fd(0);
-  if (!arguments.ok()) return nullptr;
-  return submit(env, new_request(run_fdatasync, fd, 0));
 }
 
 napi_value Fallocate(napi_env env, napi_callback_info info) {
@@ -474,8 +473,6 @@ NAPI_MODULE_INIT() {
     napi_callback call;
   } calls[] = {
 #ifdef __linux__
-      {"pwritev", Pwritev},
-      {"fdatasync", Fdatasync},
       {"pwritevThenFdatasync", PwritevThenFdatasync},
       {"fallocate", Fallocate},
       {"posixFadvise", PosixFadvise},

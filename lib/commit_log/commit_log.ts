@@ -144,11 +144,7 @@ export class CommitLog {
    * @param size Sum of their sizes.
    * @returns Where they are, or what they have to wait for; then nothing has happened.
    */
-  append(
-    records: readonly OutgoingRecord[],
-    size: number,
-    queue: QueueCursor,
-  ): Appended | Blocked {
+  append(records: readonly OutgoingRecord[], size: number, queue: QueueCursor): Appended | Blocked {
     const blocked = this.#place(size);
     if (blocked) return blocked;
     const segment = this.segments.last as Segment;

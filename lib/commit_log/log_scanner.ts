@@ -4,7 +4,7 @@
  * @module
  */
 
-import { checkRecord, type RecordCheckOptions } from "../message/record.ts";
+import { checkRecord, type RecordCheckOptions, readTotalSize } from "../message/record.ts";
 import { BLANK_SIZE, MAGIC_V1, MAGIC_V2 } from "../message/record_layout.ts";
 import type { Segment } from "../segment/segment.ts";
 import type { SegmentQueue } from "../segment/segment_queue.ts";
@@ -94,7 +94,11 @@ async function scanSegment(
       continue;
     }
     const check = checkRecord(bytes, at, bytes.length, offset, options);
-    if (check.kind === "short" && offset + check.needed <= fileEnd && bytes.length - at < check.needed) {
+    if (
+      check.kind === "short" &&
+      offset + check.needed <= fileEnd &&
+      bytes.length - at < check.needed
+    ) {
       needed = check.needed;
       if (bytesAt + bytes.length < fileEnd) continue;
     }
@@ -111,7 +115,7 @@ async function scanSegment(
       answer = visit({
         kind: "bad",
         offset,
-        size: check.kind === "bad" ? check.declaredSize : check.needed,
+        size: bytes.length - at < 4 ? 0 : readTotalSize(bytes, at),
         reason: check.kind === "bad" ? check.reason : "the record runs over the end of its file",
         path: segment.path,
         position: offset - segment.start,

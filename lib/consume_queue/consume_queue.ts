@@ -167,9 +167,7 @@ export class ConsumeQueue {
     if (from >= this.#written) {
       const first = (from - this.#written) * UNIT_BYTES;
       // A copy: the tail moves when the queue is written.
-      return Buffer.from(
-        (this.#tail as Buffer).subarray(first, first + (end - from) * UNIT_BYTES),
-      );
+      return Buffer.from((this.#tail as Buffer).subarray(first, first + (end - from) * UNIT_BYTES));
     }
     return this.#read(from, Math.min(end, this.#written));
   }
@@ -374,7 +372,12 @@ export class ConsumeQueue {
     const front = position > 0 ? [fillerUnits(position / UNIT_BYTES)] : [];
     // With its first units inside: RocketMQ takes an empty queue file for one with a message.
     const fill = (file: FileHandle) => writeFully(file, [...front, units], 0);
-    const handle = await createFile(fileSystem, { staging, path: segment.path, size: fileSize, fill });
+    const handle = await createFile(fileSystem, {
+      staging,
+      path: segment.path,
+      size: fileSize,
+      fill,
+    });
     files.adopt(segment.path, handle);
     this.#segments.add(segment);
   }

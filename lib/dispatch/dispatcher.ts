@@ -111,7 +111,13 @@ function dispatch(request: DispatchRequest, context: DispatcherContext): StoreEr
         { offset: request.physicalOffset },
       );
     }
-    context.arrived({ topic: name, queueId: id, logicOffset: offset + 1, tagsCode, storeTimestamp });
+    context.arrived({
+      topic: name,
+      queueId: id,
+      logicOffset: offset + 1,
+      tagsCode,
+      storeTimestamp,
+    });
   }
   return undefined;
 }

@@ -1,9 +1,6 @@
 /**
- * The seam on the real system: `node:fs` on raw file descriptors, and the addon or its stand-ins
- * for what Node has no name for.
- *
- * Descriptors rather than `FileHandle` objects of `node:fs/promises`: a call costs half as much
- * that way, and nothing is closed behind our back when an object is collected.
+ * The seam on the real system: `node:fs` on raw descriptors, and the addon or its stand-ins for
+ * what Node has no name for.
  *
  * @module
  */
@@ -21,6 +18,8 @@ import type {
 } from "./file_system.ts";
 import { BYTES_PER_CALL_MAX, partOf, totalBytes, writeFully } from "./fully.ts";
 import { loadNativeBinding, type NativeBinding, standIns } from "./native_binding.ts";
+import * as calls from "./node_calls.ts";
+import { settle } from "./node_calls.ts";
 import { hasCode, systemError } from "./system_error.ts";
 
 /** Most buffers of one call (`UIO_MAXIOV`, include/uapi/linux/uio.h). */
@@ -35,7 +34,6 @@ const OPEN_FLAGS: Readonly<Record<OpenMode, number>> = {
   write: fs.constants.O_RDWR,
   create: fs.constants.O_RDWR | fs.constants.O_CREAT | fs.constants.O_EXCL,
 };
-const FILE_MODE = 0o644;
 
 export interface NodeFileSystemOptions {
   /**
@@ -54,7 +52,7 @@ export class NodeFileSystem implements FileSystem {
   }
 
   async open(path: string, mode: OpenMode): Promise<FileHandle> {
-    return new NodeFileHandle(await openFd(path, OPEN_FLAGS[mode]), path, this.#native);
+    return new NodeFileHandle(await calls.open(path, OPEN_FLAGS[mode]), path, this.#native);
   }
 
   mkdir(path: string): Promise<void> {
@@ -102,7 +100,7 @@ export class NodeFileSystem implements FileSystem {
   }
 
   async syncDirectory(path: string): Promise<void> {
-    const fd = await openFd(path, fs.constants.O_RDONLY);
+    const fd = await calls.open(path, fs.constants.O_RDONLY);
     try {
       await settle((done) => fs.fsync(fd, done));
     } catch (error) {
@@ -110,9 +108,9 @@ export class NodeFileSystem implements FileSystem {
       // (EINVAL: fsync(2), "fd is bound to a special file which does not support synchronization").
       // It keeps its names in its own way, and no store of ours could do better. Anything else is
       // a directory that may not be durable.
-      if (!hasCode(error, "EINVAL", "ENOTSUP", "EOPNOTSUPP")) throw error;
+      if (!hasCode(error, "EINVAL", "ENOTSUP")) throw error;
     } finally {
-      await closeFd(fd);
+      await calls.close(fd);
     }
   }
 
@@ -125,7 +123,7 @@ export class NodeFileSystem implements FileSystem {
    * releases them when the process ends, however it ends.
    */
   async lock(path: string): Promise<FileLock> {
-    const fd = await openFd(path, fs.constants.O_RDWR | fs.constants.O_CREAT);
+    const fd = await calls.open(path, fs.constants.O_RDWR | fs.constants.O_CREAT);
     const handle = new NodeFileHandle(fd, path, this.#native);
     try {
       return new NodeFileLock(handle, this.#lockFd(fd, path));
@@ -143,9 +141,7 @@ export class NodeFileSystem implements FileSystem {
     }
     const flock = whereSupported(() => this.#native.flock(fd));
     if (flock === false) throw systemError("EAGAIN", "lock", path);
-    if (ofd === undefined && flock === undefined) {
-      throw systemError("ENOLCK", "lock", path, "no locks available");
-    }
+    if (ofd === undefined && flock === undefined) throw systemError("ENOLCK", "lock", path);
     return ofd === true ? "ofd" : "flock";
   }
 
@@ -175,25 +171,16 @@ class NodeFileHandle implements FileHandle {
   }
 
   pwritev(buffers: readonly Uint8Array[], position: number): Promise<number> {
-    return this.#during("pwritev", async (fd) => {
-      const part = withinLimits(buffers);
-      return part.length === 0 ? 0 : this.#native.pwritev(fd, part, position);
-    });
+    return this.#during("pwritev", (fd) => calls.pwritev(fd, withinLimits(buffers), position));
   }
 
   pwritevNow(buffers: readonly Uint8Array[], position: number): number {
-    const fd = this.#openFd("pwritev");
-    const part = withinLimits(buffers);
-    if (part.length === 0) return 0;
-    if (part.length > 1) return fs.writevSync(fd, part, position);
-    return fs.writeSync(fd, part[0]!, 0, part[0]!.length, position);
+    return calls.pwritevNow(this.#openFd("pwritev"), withinLimits(buffers), position);
   }
 
   pread(buffer: Uint8Array, position: number): Promise<number> {
-    const length = Math.min(buffer.length, BYTES_PER_CALL_MAX);
-    return this.#during("pread", (fd) =>
-      settle<number>((done) => fs.read(fd, buffer, 0, length, position, done)),
-    );
+    const part = buffer.subarray(0, BYTES_PER_CALL_MAX);
+    return this.#during("pread", (fd) => calls.pread(fd, part, position));
   }
 
   preadIfCached(buffer: Uint8Array, position: number): number {
@@ -201,20 +188,16 @@ class NodeFileHandle implements FileHandle {
   }
 
   fdatasync(): Promise<void> {
-    return this.#during("fdatasync", (fd) => this.#native.fdatasync(fd));
+    return this.#during("fdatasync", calls.fdatasync);
   }
 
   commitAndForce(buffers: readonly Uint8Array[], position: number): Promise<number> {
-    return this.#during("pwritev", async (fd) => {
+    return this.#during("pwritev", (fd) => {
       const part = withinLimits(buffers);
-      if (part.length === 0) {
-        await this.#native.fdatasync(fd);
-        return 0;
-      }
       // What is cut short here must not look complete to the binding: it would sync.
       return part === buffers
         ? this.#native.pwritevThenFdatasync(fd, part, position)
-        : this.#native.pwritev(fd, part, position);
+        : calls.pwritev(fd, part, position);
     });
   }
 
@@ -259,7 +242,7 @@ class NodeFileHandle implements FileHandle {
         this.#whenIdle = resolve;
       });
     }
-    await closeFd(this.#fd);
+    await calls.close(this.#fd);
   }
 
   #openFd(syscall: string): number {
@@ -299,26 +282,6 @@ class NodeFileLock implements FileLock {
   }
 }
 
-type Done<T> = (error: NodeJS.ErrnoException | null, result: T) => void;
-
-/** A call of `node:fs` with a callback, as a promise. */
-function settle<T = void>(call: (done: Done<T>) => void): Promise<T> {
-  return new Promise((resolve, reject) => {
-    call((error, result) => {
-      if (error === null || error === undefined) resolve(result);
-      else reject(error);
-    });
-  });
-}
-
-function openFd(path: string, flags: number): Promise<number> {
-  return settle<number>((done) => fs.open(path, flags, FILE_MODE, done));
-}
-
-function closeFd(fd: number): Promise<void> {
-  return settle((done) => fs.close(fd, done));
-}
-
 /**
  * The same array unless one call can't take it all; then the part that it can. The caller gets a
  * short count and goes on, as after any other short write.
@@ -333,7 +296,7 @@ function whereSupported<T>(call: () => T): T | undefined {
   try {
     return call();
   } catch (error) {
-    if (hasCode(error, "ENOSYS", "EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOLCK")) return undefined;
+    if (hasCode(error, "ENOSYS", "EINVAL", "EOPNOTSUPP", "ENOLCK")) return undefined;
     throw error;
   }
 }

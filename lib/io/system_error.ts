@@ -15,10 +15,17 @@ export interface SystemError extends Error {
   readonly path?: string;
 }
 
+/** Texts of errors that Node has none for, or that of a socket's error. */
+const TEXTS: Readonly<Record<string, string>> = {
+  EDQUOT: "disk quota exceeded",
+  ENOLCK: "no locks available",
+  EOPNOTSUPP: "operation not supported",
+};
+
 /**
  * Makes the error that Node would: `ENOSPC: no space left on device, pwritev '/data/0'`.
  *
- * @param code Name of the error, `"ENOSPC"`. It need not exist on this system.
+ * @param code Name of the error, `"ENOSPC"`.
  * @param detail Said in place of the system's text for that code.
  */
 export function systemError(
@@ -27,14 +34,27 @@ export function systemError(
   path?: string,
   detail?: string,
 ): SystemError {
-  const errno = -(constants.errno[code as keyof typeof constants.errno] ?? 0);
-  const text = detail ?? getSystemErrorMap().get(errno)?.[1] ?? "unknown error";
+  const errno = errnoOf(code) ?? 0;
+  const text = detail ?? TEXTS[code] ?? getSystemErrorMap().get(errno)?.[1] ?? "unknown error";
   const where = path === undefined ? "" : ` '${path}'`;
   const error = new Error(`${code}: ${text}, ${syscall}${where}`);
   return Object.assign(error, path === undefined ? {} : { path }, { code, errno, syscall });
 }
 
-/** Whether `error` is a failed system call with one of these codes. */
+/**
+ * Whether `error` is a failed system call with one of these codes. Two names of one number are the
+ * same, and an error that Node has no name for (`EDQUOT`) is known by its number.
+ */
 export function hasCode(error: unknown, ...codes: readonly string[]): error is SystemError {
-  return error instanceof Error && "code" in error && codes.includes(error.code as string);
+  if (!(error instanceof Error && "code" in error)) return false;
+  const errno = "errno" in error ? error.errno : undefined;
+  return codes.some(
+    (code) => code === error.code || (errno !== undefined && errno === errnoOf(code)),
+  );
+}
+
+/** Negative, as Node has it; undefined if this system has no such error. */
+function errnoOf(code: string): number | undefined {
+  const errno = constants.errno[code as keyof typeof constants.errno];
+  return errno === undefined ? undefined : -errno;
 }

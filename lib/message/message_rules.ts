@@ -18,9 +18,10 @@ import { INT32_MAX, INT32_MIN, integerOf, parseInt32, wrongType } from "./fields
 import type { BatchItem, Message, MessageBatch } from "./message.ts";
 import { keysText, type OutgoingRecord } from "./outgoing_record.ts";
 import { findProperty } from "./properties.ts";
-import { PROPERTY_CRC_SIZE } from "./property_crc.ts";
+import { endsLikeCrc, PROPERTY_CRC_SIZE } from "./property_crc.ts";
 import {
   NAME_VALUE_SEPARATOR,
+  PROPERTY_CRC32,
   PROPERTY_DELAY_TIME_LEVEL,
   PROPERTY_INNER_NUM,
   PROPERTY_KEYS,
@@ -255,6 +256,9 @@ function recordViolation(record: OutgoingRecord, limits: SizeLimits): Violation 
       status: "PROPERTIES_SIZE_EXCEEDED",
       reason: `the properties have ${propertiesSize} bytes, the most are ${PROPERTIES_SIZE_MAX}`,
     };
+  }
+  if (!record.appendPropertyCrc && endsLikeCrc(record.propertiesText)) {
+    return illegal(`the properties end in what reads as the record's own ${PROPERTY_CRC32}`);
   }
   if (body.length > limits.maxMessageSize) {
     return illegal(

@@ -41,7 +41,8 @@ export function writePropertyCrc(target: Uint8Array, at: number, crc: number): v
  * @param propertiesStart Where its properties begin.
  * @param end One behind them.
  * @returns The claimed value, which may be beyond 2^31 - 1; `undefined` if the properties do not
- * end in the property, or end in one that runs together with the property before it.
+ * end in the property. What is before it does not matter: RocketMQ forgets the separator in a batch,
+ * and a damaged separator must not hide the CRC that would show the damage.
  */
 export function claimedCrc(
   bytes: Uint8Array,
@@ -50,7 +51,6 @@ export function claimedCrc(
 ): number | undefined {
   const at = end - PROPERTY_CRC_SIZE;
   if (at < propertiesStart || bytes[end - 1] !== PROPERTY_END) return undefined;
-  if (at > propertiesStart && bytes[at - 1] !== PROPERTY_END) return undefined;
   for (let i = 0; i < NAME.length; i++) if (bytes[at + i] !== NAME[i]) return undefined;
   const digitsAt = at + NAME.length + 1;
   if (bytes[digitsAt - 1] !== NAME_END) return undefined;
@@ -61,4 +61,15 @@ export function claimedCrc(
     crc = crc * 10 + digit;
   }
   return crc;
+}
+
+/**
+ * Whether the text would be taken for a record's CRC if nothing followed it, as in
+ * `x__CRC32# 01 0123456789 02`.
+ */
+export function endsLikeCrc(propertiesText: string): boolean {
+  const at = propertiesText.length - PROPERTY_CRC_SIZE;
+  if (at < 0 || !propertiesText.startsWith(PROPERTY_CRC32, at)) return false;
+  const bytes = Buffer.from(propertiesText.slice(at), "latin1");
+  return claimedCrc(bytes, 0, bytes.length) !== undefined;
 }

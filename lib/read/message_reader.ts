@@ -63,8 +63,8 @@ const TOTAL_BYTES_MAX = 128 * 1024 * 1024;
 const TOTAL_BYTES_MIN = 100;
 /** `PullMessageRequest`'s usual batch. */
 const MESSAGES_DEFAULT = 32;
-/** Units read at once while looking for matches: 4 KiB. */
-const UNITS_PER_READ = 200;
+/** Most units read at once: 4 KiB. */
+const UNITS_PER_READ_MAX = 200;
 /** Bytes read to learn the size of a single record. */
 const LOOKUP_BYTES = 4096;
 
@@ -127,7 +127,12 @@ export class MessageReader {
     }
     if (check.kind === "record") return decodeRecord(Buffer.from(bytes.subarray(0, check.size)));
     if (check.kind === "blank") return undefined;
-    throw damaged(offset, check.kind === "bad" ? check.reason : "it is cut off", segment.path, segment.start);
+    throw damaged(
+      offset,
+      check.kind === "bad" ? check.reason : "it is cut off",
+      segment.path,
+      segment.start,
+    );
   }
 }
 
@@ -162,7 +167,8 @@ class Scan {
     );
     this.#filter = TagFilter.parse(request.filter);
     this.#maxPhysical = context.visible();
-    this.#inMemoryBytes = (context.memoryBytes * context.options.accessMessageInMemoryMaxRatio) / 100;
+    this.#inMemoryBytes =
+      (context.memoryBytes * context.options.accessMessageInMemoryMaxRatio) / 100;
     this.#window = new RecordWindow(context.log, this.#maxPhysical);
   }
 
@@ -173,6 +179,10 @@ class Scan {
       this.#maxMessages * UNIT_BYTES,
     );
     const unitsEnd = this.#offset + Math.ceil(filterBytes / UNIT_BYTES);
+    // Without a filter each unit is a hit; one more tells that the batch is full.
+    const unitsPerRead = this.#filter
+      ? UNITS_PER_READ_MAX
+      : Math.min(this.#maxMessages + 1, UNITS_PER_READ_MAX);
     let files = 0;
     while (
       this.#messages.length === 0 &&
@@ -185,7 +195,7 @@ class Scan {
       if (this.#next >= end) break;
       let full = false;
       while (this.#next < end && !full) {
-        const units = await this.#units(Math.min(UNITS_PER_READ, end - this.#next));
+        const units = await this.#units(Math.min(unitsPerRead, end - this.#next));
         if (!units) {
           return this.#answer("OFFSET_FOUND_NULL", fileEnd, min, max);
         }
@@ -269,12 +279,17 @@ class Scan {
 
   *#following(units: Buffer, from: number): Generator<RecordPlace> {
     for (let at = from + UNIT_BYTES; at < units.length; at += UNIT_BYTES) {
-      if (isFiller(units, at) || (this.#filter && !this.#mayPass(this.#filter, units, at))) continue;
+      if (isFiller(units, at) || (this.#filter && !this.#mayPass(this.#filter, units, at)))
+        continue;
       yield { offset: unitOffset(units, at), size: unitSize(units, at) };
     }
   }
 
-  #decode(bytes: Buffer, { offset, size }: RecordPlace, queueOffset: QueueOffset): StoredMessage | StoreError {
+  #decode(
+    bytes: Buffer,
+    { offset, size }: RecordPlace,
+    queueOffset: QueueOffset,
+  ): StoredMessage | StoreError {
     const check = checkRecord(bytes, 0, size, offset, { checkCrc: true });
     if (check.kind !== "record" || check.size !== size) {
       const segment = this.#context.log.segments.find(offset);

@@ -16,6 +16,7 @@
  */
 
 import {
+  type Checkpoint,
   type CheckpointLongs,
   NO_CHECKPOINT,
   type Watermarks,
@@ -58,6 +59,8 @@ export interface BadPlace {
 export interface RecoveryReport {
   /** There was no `abort` file. */
   readonly cleanStop: boolean;
+  /** What the `checkpoint` file said. */
+  readonly checkpoint: Checkpoint;
   readonly scanStart: ScanStart;
   /** Records read from there on. */
   readonly scannedRecords: number;
@@ -100,7 +103,10 @@ class Recovery {
   readonly #store: StoreFiles;
   readonly #context: RecoveryContext;
   readonly #check: RecordCheckOptions;
+  /** Queues that do not agree with the log. */
   readonly #suspects = new Set<ConsumeQueue>();
+  /** Some queue is lost, nobody knows which: all are rebuilt. */
+  #allSuspect = false;
   readonly #left: BadPlace[] = [];
   readonly #gaps: { offset: PhysicalOffset; size: number }[] = [];
   #last: Dispatched | undefined;
@@ -141,6 +147,7 @@ class Recovery {
       last: this.#last ?? (await this.#lastBefore(end)),
       report: {
         cleanStop,
+        checkpoint,
         scanStart: start,
         scannedRecords: records,
         end,
@@ -200,8 +207,7 @@ class Recovery {
       if (queue.max > 0) queues++;
       units += queue.max;
     }
-    if (queues === queueCount && units === unitCount) return;
-    for (const queue of this.#store.queues) this.#suspects.add(queue);
+    this.#allSuspect = queues !== queueCount || units !== unitCount;
   }
 
   /** The last unit of each queue must lead to the message that it says, if that can be read. */
@@ -285,7 +291,8 @@ class Recovery {
   /** Rebuilds the suspect queues from the whole log, up to `end`. */
   async #rebuild(end: PhysicalOffset): Promise<string[]> {
     const suspects = this.#suspects;
-    if (suspects.size === 0) return [];
+    if (this.#allSuspect) for (const queue of this.#store.queues) suspects.add(queue);
+    if (suspects.size === 0 && !this.#allSuspect) return [];
     const { segments } = this.#store;
     await this.#disownCheckpoint();
     for (const queue of suspects) await queue.reset();
@@ -298,7 +305,12 @@ class Recovery {
         if (step.offset >= end) return "stop";
         if (step.kind === "gap") missingBytes += step.size;
         if (step.kind === "bad") {
-          bad = { offset: step.offset, path: step.path, position: step.position, reason: step.reason };
+          bad = {
+            offset: step.offset,
+            path: step.path,
+            position: step.position,
+            reason: step.reason,
+          };
         }
         if (step.kind !== "record") return undefined;
         if (this.#unwritten >= UNWRITTEN_UNITS_MAX) {
@@ -308,7 +320,8 @@ class Recovery {
         const request = dispatchRequestOf(step.bytes, step.at, this.#context.delayLevels);
         for (const [topic, queueId, offset] of this.#queuesOf(request)) {
           const queue = this.#store.queues.findOrCreate(topic, queueId);
-          if (!suspects.has(queue)) continue;
+          if (this.#allSuspect) suspects.add(queue);
+          else if (!suspects.has(queue)) continue;
           this.#appendRebuilt(queue, offset, request, missingBytes);
         }
         return undefined;
@@ -352,7 +365,12 @@ class Recovery {
     };
     const from = this.#store.segments.minOffset ?? 0;
     const nothing: Watermarks = { logEnd: from, queuesEnd: from, queueCount: 0, unitCount: 0 };
-    await writeCheckpoint(fileSystem, { path: paths.checkpoint, staging: paths.own }, none, nothing);
+    await writeCheckpoint(
+      fileSystem,
+      { path: paths.checkpoint, staging: paths.own },
+      none,
+      nothing,
+    );
   }
 
   async #commitQueues(): Promise<void> {

@@ -8,12 +8,12 @@
  * @module
  */
 
-import type { StoreFiles } from "./store_files.ts";
 import { checkRecord, type RecordCheckOptions } from "../message/record.ts";
 import { readStoreTimestamp } from "../message/record_layout.ts";
 import type { Segment } from "../segment/segment.ts";
 import type { SegmentQueue } from "../segment/segment_queue.ts";
 import type { PhysicalOffset } from "../units.ts";
+import type { StoreFiles } from "./store_files.ts";
 
 /** Margin of the checkpoint's times, in ms (`StoreCheckpoint.getMinTimestamp`). */
 const TIME_MARGIN_MS = 3000;
@@ -59,8 +59,7 @@ export async function chooseScanStart(
 function holds(segments: SegmentQueue, offset: PhysicalOffset): boolean {
   const { last } = segments;
   return (
-    segments.find(offset) !== undefined ||
-    (last !== undefined && offset === last.start + last.size)
+    segments.find(offset) !== undefined || (last !== undefined && offset === last.start + last.size)
   );
 }
 
@@ -73,7 +72,11 @@ async function lastFile(
   for (let i = segments.segments.length - 1; i >= 0; i--) {
     const segment = segments.segments[i] as Segment;
     const storeTimestamp = await firstStoreTimestamp(segments, segment, options);
-    if (storeTimestamp !== undefined && storeTimestamp !== 0 && passes(segment.start, storeTimestamp)) {
+    if (
+      storeTimestamp !== undefined &&
+      storeTimestamp !== 0 &&
+      passes(segment.start, storeTimestamp)
+    ) {
       return segment;
     }
   }
@@ -91,7 +94,8 @@ async function firstStoreTimestamp(
     if (!bytes) return undefined;
     const check = checkRecord(bytes, 0, bytes.length, start, options);
     if (check.kind === "record") return readStoreTimestamp(bytes, 0);
-    if (check.kind !== "short" || check.needed > size || check.needed <= bytes.length) return undefined;
+    if (check.kind !== "short" || check.needed > size || check.needed <= bytes.length)
+      return undefined;
     needed = check.needed;
   }
 }

@@ -5,8 +5,8 @@
  */
 
 import { join } from "node:path";
-import { type Checkpoint, readCheckpoint } from "../checkpoint/store_checkpoint.ts";
 import { abortExists } from "../checkpoint/abort_file.ts";
+import { type Checkpoint, readCheckpoint } from "../checkpoint/store_checkpoint.ts";
 import { ConsumeQueue, type QueueContext } from "../consume_queue/consume_queue.ts";
 import { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import { UNIT_BYTES } from "../consume_queue/queue_unit.ts";
@@ -55,7 +55,12 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
     for (const queue of await list(fileSystem, directory)) {
       // RocketMQ skips names that are no whole numbers.
       if (queue.kind !== "directory" || !/^\d{1,9}$/.test(queue.name)) continue;
-      const found = await listSegments(context, join(directory, queue.name), queueFileSize, UNIT_BYTES);
+      const found = await listSegments(
+        context,
+        join(directory, queue.name),
+        queueFileSize,
+        UNIT_BYTES,
+      );
       if (found.segments.length > 0 && context.adoptFileSizes) queueFileSize = found.fileSize;
       queueFiles.push({ topic: topic.name, queueId: Number(queue.name), found });
       shortFiles.push(...found.short);
@@ -107,7 +112,10 @@ async function listSegments(
     const path = join(directory, name);
     const start = segmentStart(name);
     if (kind !== "file" || start === undefined) {
-      throw unexpected(path, "a folder of segments holds only files named by their offset, 20 digits");
+      throw unexpected(
+        path,
+        "a folder of segments holds only files named by their offset, 20 digits",
+      );
     }
     found.push({ start, path, size: (await stat(fileSystem, path)).size });
   }

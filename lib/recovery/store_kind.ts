@@ -17,7 +17,10 @@ const DLEDGER_HEADER_BYTES = 48;
 
 /** What is refused, by the name of what was found: below the root, with the reason. */
 const REFUSED: readonly (readonly [path: string, kind: string])[] = [
-  ["consumequeue/CURRENT", "consume queues in RocksDB (storeType=defaultRocksDB or rocksdbCQDoubleWriteEnable)"],
+  [
+    "consumequeue/CURRENT",
+    "consume queues in RocksDB (storeType=defaultRocksDB or rocksdbCQDoubleWriteEnable)",
+  ],
   ["consumequeue_rocksdb", "consume queues in RocksDB (useSeparateStorePathForRocksdbCQ)"],
   ["config/metadata", "configuration in RocksDB"],
   ["config/topics", "configuration in RocksDB"],
@@ -47,9 +50,13 @@ export async function checkStoreKind(
   readOnly: boolean,
 ): Promise<string[]> {
   const refuse = (kind: string, path: string): StoreError =>
-    new StoreError("STORE_KIND_UNSUPPORTED", `Cannot open ${paths.root}: it has ${kind}, see ${path}`, {
-      path,
-    });
+    new StoreError(
+      "STORE_KIND_UNSUPPORTED",
+      `Cannot open ${paths.root}: it has ${kind}, see ${path}`,
+      {
+        path,
+      },
+    );
   if (paths.commitLog.includes(",")) {
     throw refuse("several commit log paths (storePathCommitLog)", paths.commitLog);
   }
@@ -65,7 +72,10 @@ export async function checkStoreKind(
   for (const { name } of await list(fileSystem, paths.root)) {
     if (name.startsWith("dledger-")) throw refuse("a DLedger commit log", join(paths.root, name));
     if (CONTROLLER_FILES.includes(name) && !readOnly) {
-      throw refuse("a controller (enableControllerMode) that decides about writes", join(paths.root, name));
+      throw refuse(
+        "a controller (enableControllerMode) that decides about writes",
+        join(paths.root, name),
+      );
     }
   }
   const foreign = await findForeignLog(fileSystem, paths.commitLog);
@@ -102,7 +112,8 @@ async function findForeignLog(
   }
   const magics = [MAGIC_V1, MAGIC_V2, MAGIC_BLANK];
   const foreign =
-    !magics.includes(head.readInt32BE(4)) && magics.includes(head.readInt32BE(DLEDGER_HEADER_BYTES + 4));
+    !magics.includes(head.readInt32BE(4)) &&
+    magics.includes(head.readInt32BE(DLEDGER_HEADER_BYTES + 4));
   return foreign ? path : undefined;
 }
 

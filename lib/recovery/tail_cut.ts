@@ -120,7 +120,12 @@ async function save(
   return path;
 }
 
-async function zero(context: CutContext, segment: Segment, from: number, to: number): Promise<void> {
+async function zero(
+  context: CutContext,
+  segment: Segment,
+  from: number,
+  to: number,
+): Promise<void> {
   await withFile(context, segment, async (file) => {
     for (let position = from; position < to; position += PIECE_BYTES) {
       await writeFully(file, [ZEROS.subarray(0, to - position)], position);

