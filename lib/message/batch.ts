@@ -17,7 +17,7 @@ import { INT32_MAX, INT32_MIN, integerOf, wrongType } from "./fields.ts";
 import { readInt16, readInt32, writeInt32 } from "./int64.ts";
 import { decodeUtf8, encodeUtf8 } from "./java_string.ts";
 import type { BatchItem } from "./message.ts";
-import { memberPropertiesText } from "./outgoing_record.ts";
+import { propertiesOfItem } from "./message_properties.ts";
 import { PROPERTIES_SIZE_MAX } from "./record_layout.ts";
 
 const TOTAL_SIZE_AT = 0;
@@ -43,10 +43,11 @@ function encodeItem(item: BatchItem, index: number): Buffer {
   const { body } = item;
   if (!(body instanceof Uint8Array))
     throw wrongType(`messages[${index}].body`, "a Uint8Array", body);
-  const properties = encodeUtf8(memberPropertiesText(item));
+  const properties = encodeUtf8(propertiesOfItem(item).text);
   if (properties.length > PROPERTIES_SIZE_MAX) {
     throw new RangeError(
-      `Cannot encode item ${index} of a batch: its properties have ${properties.length} bytes, the most are ${PROPERTIES_SIZE_MAX}`,
+      `Cannot encode item ${index} of a batch: its properties have ${properties.length} bytes, ` +
+        `the most are ${PROPERTIES_SIZE_MAX}`,
     );
   }
   const bytes = Buffer.alloc(BATCH_ITEM_SIZE_MIN + body.length + properties.length);
@@ -70,7 +71,8 @@ export function decodeBatchBody(bytes: Uint8Array): BatchItem[] {
     const left = bytes.length - start;
     const broken = (what: string): RangeError =>
       new RangeError(
-        `Cannot decode item ${items.length} of a batch at byte ${start} of ${bytes.length}: ${what}`,
+        `Cannot decode item ${items.length} of a batch at byte ${start} of ${bytes.length}: ` +
+          what,
       );
     if (left < BATCH_ITEM_SIZE_MIN) {
       throw broken(`${left} bytes are left, the smallest item has ${BATCH_ITEM_SIZE_MIN}`);

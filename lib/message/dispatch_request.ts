@@ -113,8 +113,8 @@ export function dispatchRequestOf(
 }
 
 /**
- * The request for a record that is just being appended: what {@linkcode dispatchRequestOf} would read
- * from its bytes.
+ * The request for a record that is just being appended: what {@linkcode dispatchRequestOf} would
+ * read from its bytes.
  *
  * @param record What was written.
  * @param queueOffset Where in its queue, in units.
@@ -229,7 +229,7 @@ function multiDispatchOf(found: Readonly<Found>): MultiDispatch | undefined {
   if (found.multiQueues === undefined || found.multiOffsets === undefined) return undefined;
   const queues = found.multiQueues.split(",");
   const offsets = found.multiOffsets.split(",");
-  // RocketMQ 5.x leaves an offset empty for a queue that is not a light one, and then dispatches none.
+  // RocketMQ 5.x leaves the offset empty for a queue that is not a light one, and dispatches none.
   if (queues.length !== offsets.length || !offsets.every(isOffset)) return undefined;
   return { queues, offsets: offsets.map(Number) };
 }

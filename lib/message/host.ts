@@ -15,7 +15,7 @@ export const HOST_V4_SIZE = 4 + 4;
 /** Bytes of an IPv6 address with its port. */
 export const HOST_V6_SIZE = 16 + 4;
 
-/** The largest port that Java's `InetSocketAddress` takes; a record beyond it is unreadable there. */
+/** The largest port of Java's `InetSocketAddress`; a record beyond it is unreadable there. */
 const PORT_MAX = 65535;
 
 /** An address in the form in which it is stored. */
@@ -61,7 +61,7 @@ function encodeHost(text: string): EncodedHost {
   const address = parts === null ? undefined : parseAddress(parts[1], parts[2]);
   if (address === undefined || port > PORT_MAX) {
     throw new RangeError(
-      `Cannot read host "${text}": expected an IP address and a port such as "1.2.3.4:5" or "[::1]:5"`,
+      `Cannot read host "${text}": expected an address and a port such as "1.2.3.4:5", "[::1]:5"`,
     );
   }
   const bytes = new Uint8Array(address.length + 4);

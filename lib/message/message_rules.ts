@@ -16,7 +16,8 @@ import type { PutMessageStatus } from "../errors.ts";
 import { BATCH_ITEM_SIZE_MIN } from "./batch.ts";
 import { INT32_MAX, INT32_MIN, integerOf, parseInt32, wrongType } from "./fields.ts";
 import type { BatchItem, Message, MessageBatch } from "./message.ts";
-import { keysText, type OutgoingRecord } from "./outgoing_record.ts";
+import { keysText } from "./message_properties.ts";
+import type { OutgoingRecord } from "./outgoing_record.ts";
 import { findProperty } from "./properties.ts";
 import { endsLikeCrc, PROPERTY_CRC_SIZE } from "./property_crc.ts";
 import {
@@ -146,7 +147,11 @@ function contentViolation(message: BatchItem): Violation | undefined {
   const { body, tags, keys, uniqKey, properties } = message;
   // Not in the type, but over the edge of a program without types.
   if (body === undefined || body === null) return illegal("the body is missing");
-  if (message.propertiesString !== undefined) return undefined;
+  const raw: unknown = message.propertiesString;
+  if (raw !== undefined) {
+    if (typeof raw !== "string") throw wrongType("propertiesString", "a string", raw);
+    return undefined;
+  }
   const broken =
     (tags === undefined ? undefined : separatorIn(PROPERTY_TAGS, tags)) ??
     (keys === undefined ? undefined : separatorIn(PROPERTY_KEYS, keysText(keys))) ??
@@ -162,10 +167,14 @@ function contentViolation(message: BatchItem): Violation | undefined {
 }
 
 function separatorIn(name: string, value: string | null | undefined): Violation | undefined {
+  if (value != null && typeof value !== "string") {
+    throw wrongType(`property ${name}`, "a string", value);
+  }
   const where = hasSeparator(name) ? "name" : hasSeparator(value) ? "value" : undefined;
   if (where === undefined) return undefined;
   return illegal(
-    `the ${where} of property ${JSON.stringify(name)} contains byte 1 or byte 2, which separate properties`,
+    `the ${where} of property ${JSON.stringify(name)} contains byte 1 or byte 2, ` +
+      "which separate properties",
   );
 }
 
@@ -248,7 +257,8 @@ function recordViolation(record: OutgoingRecord, limits: SizeLimits): Violation 
   if (fault !== undefined) return illegal(fault);
   if (record.version === 1 && topicBytes.length > TOPIC_SIZE_MAX_V1) {
     return illegal(
-      `the topic has ${topicBytes.length} bytes, the most without autoMessageVersionOnTopicLen are ${TOPIC_SIZE_MAX_V1}`,
+      `the topic has ${topicBytes.length} bytes, ` +
+        `the most without autoMessageVersionOnTopicLen are ${TOPIC_SIZE_MAX_V1}`,
     );
   }
   if (propertiesSize > PROPERTIES_SIZE_MAX) {

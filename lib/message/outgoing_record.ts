@@ -11,24 +11,18 @@ import type { PhysicalOffset } from "../units.ts";
 import { maskedCrc32 } from "./crc32.ts";
 import { INT32_MAX, INT32_MIN, integerOf, parseInt32, wrongType } from "./fields.ts";
 import { type EncodedHost, parseHost } from "./host.ts";
-import { encodeUtf8, isAscii, toJavaWellFormed } from "./java_string.ts";
+import { encodeUtf8 } from "./java_string.ts";
 import type { BatchItem, Message, MessageBatch } from "./message.ts";
 import {
-  BROKER_MAP_CAPACITY,
-  CLIENT_MAP_CAPACITY,
-  deleteProperty,
-  encodeMap,
-  findProperty,
-} from "./properties.ts";
+  isWait,
+  type MessageProperties,
+  propertiesOfItem,
+  propertiesOfMessage,
+  waitText,
+} from "./message_properties.ts";
 import { PROPERTY_CRC_SIZE } from "./property_crc.ts";
 import {
-  KEY_SEPARATOR,
-  PROPERTY_CRC32,
-  PROPERTY_DELAY_TIME_LEVEL,
-  PROPERTY_KEYS,
   PROPERTY_SEPARATOR,
-  PROPERTY_TAGS,
-  PROPERTY_UNIQ_CLIENT_MESSAGE_ID_KEYIDX,
   PROPERTY_WAIT_STORE_MSG_OK,
   SCHEDULE_TOPIC,
 } from "./property_names.ts";
@@ -108,20 +102,14 @@ export interface RecordDefaults {
  * @throws {RangeError} If a number is out of range, or a host is not an address.
  */
 export function prepareRecord(message: Message, defaults: RecordDefaults): OutgoingRecord {
-  const raw = message.propertiesString;
-  const properties =
-    raw === undefined ? propertiesOf(message, message.waitStoreMsgOK) : rawPropertiesOf(raw);
+  const properties = propertiesOfMessage(message);
+  const { propertiesString, waitStoreMsgOK } = message;
   const wait =
-    raw !== undefined && message.waitStoreMsgOK !== undefined
-      ? message.waitStoreMsgOK
+    propertiesString !== undefined && waitStoreMsgOK !== undefined
+      ? waitStoreMsgOK
       : isWait(properties.wait);
-  const preparedTransactionOffset = safeIntegerOf(
-    message.preparedTransactionOffset,
-    0,
-    "preparedTransactionOffset",
-  );
-  const envelope = envelopeOf(message, defaults, wait, preparedTransactionOffset);
-  return makeRecord(envelope, message, properties, defaults);
+  const offset = safeIntegerOf(message.preparedTransactionOffset, 0, "preparedTransactionOffset");
+  return makeRecord(envelopeOf(message, defaults, wait, offset), message, properties, defaults);
 }
 
 /**
@@ -134,19 +122,13 @@ export function prepareRecord(message: Message, defaults: RecordDefaults): Outgo
  * @throws {RangeError} If a number is out of range, or a host is not an address.
  */
 export function prepareBatch(batch: MessageBatch, defaults: RecordDefaults): OutgoingRecord[] {
-  const { messages, properties } = batch;
-  if (!Array.isArray(messages)) throw wrongType("messages", "an array", messages);
-  const wait = isWait(properties?.[PROPERTY_WAIT_STORE_MSG_OK] ?? textOfWait(batch.waitStoreMsgOK));
+  if (!Array.isArray(batch.messages)) throw wrongType("messages", "an array", batch.messages);
+  const messages: readonly BatchItem[] = batch.messages;
+  const wait = isWait(
+    batch.properties?.[PROPERTY_WAIT_STORE_MSG_OK] ?? waitText(batch.waitStoreMsgOK),
+  );
   const envelope = envelopeOf(batch, defaults, wait, 0);
-  return (messages as readonly BatchItem[]).map((item) => {
-    const raw = item.propertiesString;
-    return makeRecord(
-      envelope,
-      item,
-      raw === undefined ? memberPropertiesOf(item) : rawPropertiesOf(raw),
-      defaults,
-    );
-  });
+  return messages.map((item) => makeRecord(envelope, item, propertiesOfItem(item), defaults));
 }
 
 /** What all records of one call have in common. */
@@ -201,15 +183,10 @@ function withHostBits(sysFlag: number, bornHost: EncodedHost, storeHost: Encoded
   );
 }
 
-/** Java's `MessageExt.isWaitStoreMsgOK`: absent is true, and else only "true", in any case. */
-function isWait(property: string | undefined): boolean {
-  return property === undefined || property.toLowerCase() === "true";
-}
-
 function makeRecord(
   envelope: Envelope,
   item: BatchItem,
-  properties: StoreProperties,
+  properties: MessageProperties,
   defaults: RecordDefaults,
 ): OutgoingRecord {
   const { topic, sysFlag } = envelope;
@@ -250,120 +227,4 @@ function makeRecord(
     keys: properties.keys,
     uniqKey: properties.uniqKey,
   };
-}
-
-/** Property text, and what the store itself wants to know of it. */
-interface StoreProperties {
-  readonly text: string;
-  /** Whether every character of the text is one byte. */
-  readonly ascii: boolean;
-  readonly tags: string | undefined;
-  readonly keys: string | undefined;
-  readonly uniqKey: string | undefined;
-  readonly wait: string | undefined;
-  readonly delay: string | undefined;
-}
-
-function rawPropertiesOf(given: string): StoreProperties {
-  if (typeof given !== "string") throw wrongType("propertiesString", "a string", given);
-  // A CRC that the caller hands in was another record's: it covers the offset.
-  const text = deleteProperty(toJavaWellFormed(given), PROPERTY_CRC32);
-  return {
-    text,
-    ascii: isAscii(text),
-    tags: findProperty(text, PROPERTY_TAGS),
-    keys: findProperty(text, PROPERTY_KEYS),
-    uniqKey: findProperty(text, PROPERTY_UNIQ_CLIENT_MESSAGE_ID_KEYIDX),
-    wait: findProperty(text, PROPERTY_WAIT_STORE_MSG_OK),
-    delay: findProperty(text, PROPERTY_DELAY_TIME_LEVEL),
-  };
-}
-
-/** A broker reads the producer's text into a map of its own, which drops empty names and values. */
-function propertiesOf(message: Message, wait: boolean | undefined): StoreProperties {
-  return fromMap(propertyMapOf(message, wait, true), BROKER_MAP_CAPACITY);
-}
-
-/** A broker stores a member's properties as the client wrote them, from the client's map. */
-function memberPropertiesOf(item: BatchItem): StoreProperties {
-  return fromMap(propertyMapOf(item, undefined, false), CLIENT_MAP_CAPACITY);
-}
-
-/** Property text of a member of a batch, as the client sends it. */
-export function memberPropertiesText(item: BatchItem): string {
-  const raw = item.propertiesString;
-  return (raw === undefined ? memberPropertiesOf(item) : rawPropertiesOf(raw)).text;
-}
-
-/** All properties of a message, in the order in which a client sets them. */
-function propertyMapOf(
-  message: BatchItem,
-  wait: boolean | undefined,
-  dropEmpty: boolean,
-): Map<string, string> {
-  const map = new Map<string, string>();
-  const { keys, uniqKey, tags, properties } = message;
-  if (keys !== undefined) setProperty(map, PROPERTY_KEYS, keysText(keys), dropEmpty);
-  if (uniqKey !== undefined) {
-    setProperty(map, PROPERTY_UNIQ_CLIENT_MESSAGE_ID_KEYIDX, uniqKey, dropEmpty);
-  }
-  if (wait !== undefined) map.set(PROPERTY_WAIT_STORE_MSG_OK, textOfWait(wait)!);
-  if (tags !== undefined) setProperty(map, PROPERTY_TAGS, tags, dropEmpty);
-  if (properties !== undefined) {
-    for (const name of Object.keys(properties)) {
-      const value = properties[name];
-      if (value != null) setProperty(map, name, value, dropEmpty);
-    }
-  }
-  return map;
-}
-
-function setProperty(
-  map: Map<string, string>,
-  name: string,
-  value: string,
-  dropEmpty: boolean,
-): void {
-  if (typeof value !== "string") throw wrongType(`property ${name}`, "a string", value);
-  // A CRC that the caller hands in was another record's: it covers the offset.
-  if (name === PROPERTY_CRC32) return;
-  if (dropEmpty && (value === "" || name === "")) map.delete(name);
-  else map.set(name, value);
-}
-
-/** The value of `KEYS`. */
-export function keysText(keys: string | readonly string[]): string {
-  return typeof keys === "string" ? keys : keys.join(KEY_SEPARATOR);
-}
-
-function textOfWait(wait: boolean | undefined): string | undefined {
-  if (wait !== undefined && typeof wait !== "boolean") {
-    throw wrongType("waitStoreMsgOK", "a boolean", wait);
-  }
-  return wait === undefined ? undefined : String(wait);
-}
-
-function fromMap(map: ReadonlyMap<string, string>, capacity: number): StoreProperties {
-  const text = encodeMap(map, capacity);
-  const ascii = isAscii(text);
-  return {
-    text: ascii ? text : toJavaWellFormed(text),
-    ascii,
-    tags: countedValue(map, PROPERTY_TAGS, ascii),
-    keys: countedValue(map, PROPERTY_KEYS, ascii),
-    uniqKey: countedValue(map, PROPERTY_UNIQ_CLIENT_MESSAGE_ID_KEYIDX, ascii),
-    wait: map.get(PROPERTY_WAIT_STORE_MSG_OK),
-    delay: map.get(PROPERTY_DELAY_TIME_LEVEL),
-  };
-}
-
-/** The value as a reader will find it: an empty one does not count. */
-function countedValue(
-  map: ReadonlyMap<string, string>,
-  name: string,
-  ascii: boolean,
-): string | undefined {
-  const value = map.get(name);
-  if (value === undefined || value === "") return undefined;
-  return ascii ? value : toJavaWellFormed(value);
 }

@@ -15,7 +15,7 @@
 import { javaStringHash } from "./java_string.ts";
 import { NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR } from "./property_names.ts";
 
-/** Buckets of the map that a broker reads properties into (`MessageDecoder.string2messageProperties`). */
+/** Buckets of the map that a broker reads them into (`MessageDecoder.string2messageProperties`). */
 export const BROKER_MAP_CAPACITY = 128;
 
 /** Buckets of a Java `HashMap` made from scratch, as a client's message has it. */

@@ -41,8 +41,8 @@ export function writePropertyCrc(target: Uint8Array, at: number, crc: number): v
  * @param propertiesStart Where its properties begin.
  * @param end One behind them.
  * @returns The claimed value, which may be beyond 2^31 - 1; `undefined` if the properties do not
- * end in the property. What is before it does not matter: RocketMQ forgets the separator in a batch,
- * and a damaged separator must not hide the CRC that would show the damage.
+ * end in the property. What is before it does not matter: RocketMQ leaves the separator out in a
+ * batch, and a damaged separator must not hide the CRC that would show the damage.
  */
 export function claimedCrc(
   bytes: Uint8Array,

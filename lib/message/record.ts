@@ -24,8 +24,9 @@
  * | 16 | TOPICLENGTH, TOPIC | 1 or 2, n | | V1: i8, so at most 127; V2: i16. UTF-8 |
  * | 17 | PROPERTIESLENGTH, PROPERTIES | 2, n | | i16, so at most 32767; see `properties.ts` |
  *
- * If the property of `property_crc.ts` is there, it is the record's last 20 bytes, and a checksum of
- * all before them. Without it BODYCRC is the only checksum: the head, topic and properties have none.
+ * If the property of `property_crc.ts` is there, it is the record's last 20 bytes, and a checksum
+ * of all before them. Without it BODYCRC is the only checksum, and head, topic and properties have
+ * none.
  *
  * A record is written only if at least 8 bytes stay free behind it in its file. Else a blank closes
  * the file: TOTALSIZE is what remains of the file, MAGICCODE `CBD43194`, and the rest is undefined.

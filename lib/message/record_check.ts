@@ -27,6 +27,7 @@ import {
   readTotalSize,
   storeTimestampAt,
   TOPIC_SIZE_MAX_V1,
+  TOPIC_SIZE_MAX_V2,
 } from "./record_layout.ts";
 
 /** What {@linkcode checkRecord} found. */
@@ -51,15 +52,13 @@ export interface RecordCheckOptions {
   readonly forceVerifyPropCRC?: boolean;
 }
 
-const LARGEST_TOPIC_V2 = 32767;
-
 /**
  * Checks the record at `start`.
  *
  * Beyond what RocketMQ checks (`CommitLog.checkMessageAndReturnSize`): PHYSICALOFFSET must be the
- * place where the record lies, if that is given; queue offset, physical offset and store time must be
- * non-negative safe integers; an empty body must have CRC 0; and a record that carries its own CRC
- * is held to it always.
+ * place where the record lies, if that is given; queue offset, physical offset and store time must
+ * be non-negative safe integers; an empty body must have CRC 0; and a record that carries its own
+ * CRC is always held to it, and to the one of its body as well.
  *
  * Never throws, whatever the bytes, and never reads outside them.
  *
@@ -92,7 +91,7 @@ export function checkRecord(
   if (bodyStart > end) return { kind: "short", needed: bodyStart - start };
   const bodySize = readInt32(bytes, start + bodyLengthAt(sysFlag));
   const topicLengthBytes = magic === MAGIC_V1 ? 1 : 2;
-  const topicMax = magic === MAGIC_V1 ? TOPIC_SIZE_MAX_V1 : LARGEST_TOPIC_V2;
+  const topicMax = magic === MAGIC_V1 ? TOPIC_SIZE_MAX_V1 : TOPIC_SIZE_MAX_V2;
   const rest = limit - bodyStart - bodySize - topicLengthBytes - PROPERTIES_LENGTH_SIZE;
   if (bodySize < 0 || rest < 0 || rest > topicMax + PROPERTIES_SIZE_MAX) {
     return bad(size, `BODYLENGTH is ${bodySize}, which does not fit TOTALSIZE ${size}`);
@@ -137,7 +136,8 @@ function placeFault(
 ): string | undefined {
   const physicalOffset = readInt64Rounded(bytes, start + PHYSICAL_OFFSET_AT);
   if (expectedOffset !== undefined && physicalOffset !== expectedOffset) {
-    return `PHYSICALOFFSET is ${readBigInt64(bytes, start + PHYSICAL_OFFSET_AT)}, but it lies at ${expectedOffset}`;
+    const stored = readBigInt64(bytes, start + PHYSICAL_OFFSET_AT);
+    return `PHYSICALOFFSET is ${stored}, but it lies at ${expectedOffset}`;
   }
   return (
     numberFault(bytes, start + PHYSICAL_OFFSET_AT, physicalOffset, "PHYSICALOFFSET") ??

@@ -69,6 +69,9 @@ export const PROPERTIES_SIZE_MAX = 32767;
 /** The largest topic of a V1 record, a signed 8-bit field, in bytes (`Byte.MAX_VALUE`). */
 export const TOPIC_SIZE_MAX_V1 = 127;
 
+/** The largest topic that fits the field of a V2 record, a signed 16-bit one, in bytes. */
+export const TOPIC_SIZE_MAX_V2 = 32767;
+
 /** Format of a record: 1 has a topic length of one byte, 2 of two bytes. */
 export type RecordVersion = 1 | 2;
 

@@ -57,7 +57,8 @@ export class DelayLevels {
         const parts = /^([0-9]{1,12})([smhd])$/.exec(item);
         if (parts === null) {
           throw new RangeError(
-            `Cannot read delay level ${i + 1} of "${text}": "${item}" is not a number and s, m, h or d`,
+            `Cannot read delay level ${i + 1} of "${text}": ` +
+              `"${item}" is not a number and s, m, h or d`,
           );
         }
         return Number(parts[1]) * UNIT_MS[parts[2]!]!;

@@ -29,7 +29,7 @@ import type { Piece, WriteBuffer } from "./write_buffer.ts";
 
 /** Most bytes that a commit writes on the main thread: 256 KiB take about 60 µs. */
 const NOW_BYTES_MAX = 256 * 1024;
-/** Commits on the main thread before the event loop must have turned once. */
+/** Commits on the main thread, or puts that wait for nothing, before the event loop must have turned. */
 const NOW_COMMITS_PER_TURN = 64;
 /** A write on the main thread that took longer was held back by the kernel, in ms. */
 const HELD_BACK_MS = 2;
@@ -89,6 +89,8 @@ export class FlushPipeline {
   #commitScheduled = false;
   #committing: Promise<void> | undefined;
   #commitsThisTurn = 0;
+  #keptThisTurn = 0;
+  #turn: Promise<void> | undefined;
   #heldBackUntil = 0;
   #writeStartedAt: number | undefined;
   #forceWanted = false;
@@ -181,7 +183,8 @@ export class FlushPipeline {
     onTimeout: () => Error,
     onFailure: (cause: StoreError) => Error,
   ): Promise<T> {
-    if (promised === "append") return Promise.resolve(value);
+    if (this.#failure) return Promise.reject(onFailure(this.#failure));
+    if (promised === "append") return this.#keepNow(value);
     return new Promise<T>((resolve, reject) => {
       const timed = promised === "force";
       const waiter = {
@@ -202,14 +205,31 @@ export class FlushPipeline {
     });
   }
 
+  /** A producer that awaits put after put must not keep the event loop, nor its own commits, waiting. */
+  #keepNow<T>(value: T): Promise<T> {
+    if (this.#keptThisTurn < NOW_COMMITS_PER_TURN) {
+      this.#keptThisTurn++;
+      return Promise.resolve(value);
+    }
+    this.#turn ??= new Promise((resolve) => {
+      setImmediate(() => {
+        this.#turn = undefined;
+        this.#keptThisTurn = 0;
+        resolve();
+      });
+    });
+    return this.#turn.then(() => value);
+  }
+
   /**
    * Resolves once everything below `offset` would survive a power cut. Does not hurry the force.
    *
-   * @throws {StoreError} the failure that ended all writing.
+   * @throws {StoreError} the failure that ended all writing; `STORE_CLOSED` if it never will.
    */
   durable(offset: PhysicalOffset): Promise<void> {
     if (offset <= this.#flushed) return Promise.resolve();
     if (this.#failure) return Promise.reject(this.#failure);
+    if (this.#closed) return Promise.reject(neverDurable(offset));
     return new Promise((resolve, reject) => {
       this.#durableWaiters.add({ end: offset, resolve, reject });
     });
@@ -236,6 +256,8 @@ export class FlushPipeline {
       this.#flushTimer?.cancel();
       this.#deadlineTimer?.cancel();
       await Promise.all([this.#committing, this.#forcing]);
+      for (const { end, reject } of this.#durableWaiters) reject(neverDurable(end));
+      this.#durableWaiters.clear();
     }
   }
 
@@ -558,6 +580,12 @@ export async function verifyIdentity(
     `Cannot write ${path}: it was ${found === undefined ? "removed" : "replaced"} by somebody else`,
     { path },
   );
+}
+
+function neverDurable(offset: PhysicalOffset): StoreError {
+  return new StoreError("STORE_CLOSED", `Cannot wait for ${offset}: the store was closed before`, {
+    offset,
+  });
 }
 
 /** After this stretch of JavaScript and all that it released. */

@@ -4,8 +4,9 @@
 import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import t from "tap";
-import { PutError, type StoreError } from "../../lib/mod.ts";
+import type { StoreError } from "../../lib/mod.ts";
 import { FakeClock } from "../../lib/testing/mod.ts";
+import { putStatus, rejection } from "../support/rejections.ts";
 import {
   BARE_RECORD_BYTES,
   bodies,
@@ -23,21 +24,6 @@ import {
 } from "../support/stores.ts";
 
 const SYNC = { flushDiskType: "SYNC_FLUSH" } as const;
-
-async function rejected(promise: Promise<unknown>): Promise<unknown> {
-  try {
-    await promise;
-  } catch (error) {
-    return error;
-  }
-  throw new Error("it resolved");
-}
-
-async function status(promise: Promise<unknown>): Promise<string> {
-  const error = await rejected(promise);
-  if (!(error instanceof PutError)) throw error;
-  return error.status;
-}
 
 /** Physical offsets and sizes of the records of queue T/0. */
 async function places(store: {
@@ -263,7 +249,7 @@ eachBinding(t, "F10 a put that is refused takes no queue offset", async (t, bind
   const { store } = await openStore(t, dir, {}, { binding });
   t.equal((await store.put(message("A"))).queueOffset, 0);
   t.equal(
-    await status(store.put(message("B", { properties: { p: "x".repeat(40000) } }))),
+    await putStatus(store.put(message("B", { properties: { p: "x".repeat(40000) } }))),
     "PROPERTIES_SIZE_EXCEEDED",
   );
   t.equal((await store.put(message("C"))).queueOffset, 1);
@@ -322,7 +308,7 @@ eachBinding(
     overwrite(logFile(dir), at + 4, Buffer.alloc(4));
     await store.put(message("other", { topic: "Other" }));
     t.same(await bodies(store, "Other"), ["other"]);
-    t.match(await rejected(store.get({ topic: "T", offset: 1 })), {
+    t.match(await rejection(store.get({ topic: "T", offset: 1 })), {
       code: "STORE_RECORD_DAMAGED",
       path: logFile(dir),
       position: at,
@@ -443,15 +429,15 @@ eachBinding(
       string,
       string
     >[]) {
-      t.equal(await status(store.put(message("x", { properties }))), "MESSAGE_ILLEGAL");
+      t.equal(await putStatus(store.put(message("x", { properties }))), "MESSAGE_ILLEGAL");
     }
     const ofBytes = (bytes: number) => ({
       propertiesString: `k\u0001${"v".repeat(bytes - 3)}\u0002`,
     });
     for (const bytes of [32768, 65536]) {
-      t.equal(await status(store.put(message("x", ofBytes(bytes)))), "PROPERTIES_SIZE_EXCEEDED");
+      t.equal(await putStatus(store.put(message("x", ofBytes(bytes)))), "PROPERTIES_SIZE_EXCEEDED");
       t.equal(
-        await status(
+        await putStatus(
           store.putBatch({
             topic: "T",
             messages: [
@@ -465,11 +451,11 @@ eachBinding(
       );
     }
     t.equal(
-      await status(store.put(message("x", { properties: { k: "漢".repeat(11000) } }))),
+      await putStatus(store.put(message("x", { properties: { k: "漢".repeat(11000) } }))),
       "PROPERTIES_SIZE_EXCEEDED",
     );
     for (const topic of ["t".repeat(128), "漢".repeat(43), ""]) {
-      t.equal(await status(store.put(message("x", { topic }))), "MESSAGE_ILLEGAL");
+      t.equal(await putStatus(store.put(message("x", { topic }))), "MESSAGE_ILLEGAL");
     }
     t.equal(store.watermarks.wrote, before, "nothing was written");
     t.equal((await store.put(message("x", ofBytes(32767)))).queueOffset, 2);
@@ -487,7 +473,7 @@ eachBinding(
     const dir = storePath(t);
     const { store } = await openStore(t, dir, {}, { binding });
     for (const body of ["12345", "", "54321"]) await store.put(message(body));
-    t.equal(await status(store.put({ topic: "T" } as never)), "MESSAGE_ILLEGAL");
+    t.equal(await putStatus(store.put({ topic: "T" } as never)), "MESSAGE_ILLEGAL");
     for (const open of [store, (await openStore(t, killedCopy(t, dir), {}, { binding })).store]) {
       const { messages } = await open.get({ topic: "T", offset: 0 });
       t.same(
@@ -529,7 +515,7 @@ eachBinding(
   async (t, binding) => {
     const { store } = await openStore(t, storePath(t), { maxMessageSize: 1024 }, { binding });
     await store.put(message("x".repeat(1024)));
-    t.equal(await status(store.put(message("x".repeat(1025)))), "MESSAGE_ILLEGAL");
+    t.equal(await putStatus(store.put(message("x".repeat(1025)))), "MESSAGE_ILLEGAL");
     const before = store.watermarks.wrote;
     const body = Buffer.alloc(600);
     for (const batch of [
@@ -539,7 +525,7 @@ eachBinding(
       { messages: [{ body }, { body }] },
       { messages: [{ body: Buffer.alloc(1) }, { body: undefined as never }] },
     ]) {
-      t.equal(await status(store.putBatch({ topic: "T", ...batch })), "MESSAGE_ILLEGAL");
+      t.equal(await putStatus(store.putBatch({ topic: "T", ...batch })), "MESSAGE_ILLEGAL");
     }
     t.equal(store.watermarks.wrote, before);
     t.equal((await store.put(message("next"))).queueOffset, 1);
@@ -564,7 +550,7 @@ eachBinding(
     const { store, fileSystem } = await openStore(t, storePath(t, "zero"), {}, { binding });
     await store.put(message("a"));
     fileSystem.shorten(["pwritev", "pwritevNow"], [0, 0, 0, 0, 0, 0]);
-    t.equal(await status(store.put(message("b"))), "UNKNOWN_ERROR");
+    t.equal(await putStatus(store.put(message("b"))), "UNKNOWN_ERROR");
   },
 );
 
@@ -580,11 +566,11 @@ eachBinding(t, "F46 a file system that turns read-only is noticed at once", asyn
     const third = store.put(message("third"));
     if (mode === "pool") {
       await third;
-      t.match(await rejected(store.flush()), { code: "STORE_IO" });
+      t.match(await rejection(store.flush()), { code: "STORE_IO" });
     } else {
-      t.match(await rejected(third), { status: "UNKNOWN_ERROR", outcome: "unknown" });
+      t.match(await rejection(third), { status: "UNKNOWN_ERROR", outcome: "unknown" });
     }
-    t.match(await rejected(store.put(message("fourth"))), {
+    t.match(await rejection(store.put(message("fourth"))), {
       status: "SERVICE_NOT_AVAILABLE",
       cause: store.failure,
     });
@@ -642,9 +628,9 @@ eachBinding(t, "F50 an error inside a put is that put's alone", async (t, bindin
       throw new Error("getter");
     },
   };
-  t.match(await rejected(store.put(message("x", { properties }))), { message: "getter" });
-  t.match(await rejected(store.put({ topic: "T", body: "text" as never })), { name: "TypeError" });
-  t.match(await rejected(store.put(message("x", { queueId: -1 }))), { name: "RangeError" });
+  t.match(await rejection(store.put(message("x", { properties }))), { message: "getter" });
+  t.match(await rejection(store.put({ topic: "T", body: "text" as never })), { name: "TypeError" });
+  t.match(await rejection(store.put(message("x", { queueId: -1 }))), { name: "RangeError" });
   t.equal((await store.put(message("next"))).queueOffset, 0);
 });
 
@@ -734,17 +720,23 @@ eachBinding(
       await store.flush();
       const next = new Map<number, number>();
       let end = 0;
+      const wrong: unknown[] = [];
       for (const result of [...results].sort((a, b) => a.physicalOffset - b.physicalOffset)) {
-        t.ok(result.physicalOffset >= end);
-        end = result.physicalOffset + result.size;
-        t.equal(result.queueOffset, next.get(result.queueId) ?? 0);
-        next.set(result.queueId, result.queueOffset + 1);
-        const found = await store.lookup(result.physicalOffset);
-        t.same(
-          [found?.physicalOffset, found?.queueOffset, found?.queueId, found?.size],
-          [result.physicalOffset, result.queueOffset, result.queueId, result.size],
-        );
+        const { physicalOffset, queueOffset, queueId, size } = result;
+        if (physicalOffset < end || queueOffset !== (next.get(queueId) ?? 0)) wrong.push(result);
+        end = physicalOffset + size;
+        next.set(queueId, queueOffset + 1);
+        const found = await store.lookup(physicalOffset);
+        if (
+          found?.physicalOffset !== physicalOffset ||
+          found.queueOffset !== queueOffset ||
+          found.queueId !== queueId ||
+          found.size !== size
+        ) {
+          wrong.push(found);
+        }
       }
+      t.same(wrong, []);
     }
   },
 );
@@ -803,7 +795,7 @@ eachBinding(
     symlinkSync(dir, join(parent, "link"));
     const before = readdirSync(dir).sort();
     for (const path of [dir, join(parent, "link")]) {
-      const error = await rejected(openStore(t, path, {}, { binding }));
+      const error = await rejection(openStore(t, path, {}, { binding }));
       t.match(error, { code: "STORE_LOCKED" });
       t.match((error as StoreError).message, String(process.pid), "it names the holder");
     }
@@ -823,8 +815,8 @@ eachBinding(t, "F72 damaged is not the same as not there", async (t, binding) =>
   overwrite(logFile(dir), at + 200, Buffer.from([255]));
   const { store } = await openStore(t, dir, {}, { binding });
   const place = { code: "STORE_RECORD_DAMAGED", path: logFile(dir), position: at };
-  t.match(await rejected(store.lookup(at)), place);
-  t.match(await rejected(store.get({ topic: "T", offset: 10 })), place);
+  t.match(await rejection(store.lookup(at)), place);
+  t.match(await rejection(store.get({ topic: "T", offset: 10 })), place);
   t.equal(await store.lookup(store.watermarks.wrote + 1000), undefined);
   t.equal((await store.get({ topic: "T", offset: 11 })).status, "FOUND");
   t.equal(store.maxOffset("T"), 150, "recovery cut nothing");

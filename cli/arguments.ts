@@ -1,0 +1,61 @@
+/**
+ * What the verbs take: whole numbers, and JSON as text or in a file.
+ *
+ * @module
+ */
+
+import { readFile } from "node:fs/promises";
+import type { StoreOptions } from "../lib/mod.ts";
+import { UsageError } from "./terminal.ts";
+
+/** A JSON object. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** Reads a whole number of `least` to 2^53 - 1 in an option's value; a larger one is not rounded. */
+export function wholeNumber(option: string, least = 0): (text: string) => number {
+  return (text) => {
+    const value = /^[0-9]+$/.test(text) ? Number(text) : Number.NaN;
+    if (Number.isSafeInteger(value) && value >= least) return value;
+    throw new UsageError(
+      `Cannot use ${option} ${text}: expected a whole number of ${least} to ${Number.MAX_SAFE_INTEGER}`,
+    );
+  };
+}
+
+export function isFields(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** @param source The JSON text itself, or the name of a file that holds it. */
+export async function readObject(source: string, option: string): Promise<Fields> {
+  const isText = source.trimStart().startsWith("{");
+  const where = isText ? option : source;
+  let text = source;
+  if (!isText) {
+    try {
+      text = await readFile(source, "utf8");
+    } catch (cause) {
+      throw new Error(`Cannot read ${where}`, { cause });
+    }
+  }
+  try {
+    const value: unknown = JSON.parse(text);
+    if (isFields(value)) return value;
+  } catch (cause) {
+    throw new Error(`Cannot read ${where} as JSON`, { cause });
+  }
+  throw new Error(`Cannot use ${where}: expected a JSON object`);
+}
+
+/** The store's options in a script, or in an object that is itself a script's `config`. */
+export async function readConfig(source: string | undefined): Promise<StoreOptions> {
+  if (source === undefined) return {};
+  const object = await readObject(source, "--config");
+  return configOf("config" in object || "steps" in object ? object : { config: object });
+}
+
+export function configOf(script: Fields): StoreOptions {
+  const { config = {} } = script;
+  if (!isFields(config)) throw new Error('Cannot use "config": expected a JSON object');
+  return config;
+}

@@ -1,0 +1,1 @@
+import type { Verb } from './main.ts'; export const run: Verb = () => {};
