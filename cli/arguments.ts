@@ -39,12 +39,29 @@ export async function readObject(source: string, option: string): Promise<Fields
     }
   }
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseExactly(text);
     if (isFields(value)) return value;
   } catch (cause) {
     throw new Error(`Cannot read ${where} as JSON`, { cause });
   }
   throw new Error(`Cannot use ${where}: expected a JSON object`);
+}
+
+/** Marks a number that no double holds, on its way through the parser. */
+const EXACT = "\u0000exact:";
+
+/** Parses JSON; a whole number beyond 2^53 becomes a `bigint` instead of another number. */
+function parseExactly(text: string): unknown {
+  const marked = text.replace(/"(?:[^"\\]|\\.)*"|-?\d{16,}(?![\d.eE])/g, (token) =>
+    token.startsWith('"') || Number.isSafeInteger(Number(token))
+      ? token
+      : JSON.stringify(EXACT + token),
+  );
+  return JSON.parse(marked, (_, value: unknown) =>
+    typeof value === "string" && value.startsWith(EXACT)
+      ? BigInt(value.slice(EXACT.length))
+      : value,
+  );
 }
 
 /** The store's options in a script, or in an object that is itself a script's `config`. */
@@ -57,5 +74,11 @@ export async function readConfig(source: string | undefined): Promise<StoreOptio
 export function configOf(script: Fields): StoreOptions {
   const { config = {} } = script;
   if (!isFields(config)) throw new Error('Cannot use "config": expected a JSON object');
-  return config;
+  // No option is as large as that; its range says so.
+  return Object.fromEntries(
+    Object.entries(config).map(([key, value]) => [
+      key,
+      typeof value === "bigint" ? Number(value) : value,
+    ]),
+  );
 }

@@ -7,7 +7,7 @@
 import { join } from "node:path";
 import { type LogEntry, type MessageStore, type StoredMessage, StoreError } from "../lib/mod.ts";
 import { readConfig } from "./arguments.ts";
-import { type Json, JsonStream } from "./json.ts";
+import { exactJson, type Json, JsonStream } from "./json.ts";
 import { READS_ONLY, type Verb, version } from "./main.ts";
 import { messageJson, sha256 } from "./message_json.ts";
 import {
@@ -17,7 +17,6 @@ import {
   openForReading,
   readCheckpointLongs,
 } from "./store_directory.ts";
-import { exactJson } from "./json.ts";
 import { describe, type Terminal, UsageError } from "./terminal.ts";
 
 /** Objects and arrays of so many levels are broken over lines, if nothing else is said. */

@@ -1,1 +1,278 @@
-import type { Verb } from './main.ts'; export const info: Verb = () => {};
+/**
+ * `forcelog info`: what a store is, and what its recovery would do.
+ *
+ * @module
+ */
+
+import { join, resolve } from "node:path";
+import type { MessageStore, RecoveryReport, StoredMessage } from "../lib/mod.ts";
+import { readConfig } from "./arguments.ts";
+import { exactJson, type JsonObject, jsonText } from "./json.ts";
+import { type LockState, lockState } from "./lock_state.ts";
+import { READS_ONLY, type Verb } from "./main.ts";
+import {
+  checkStore,
+  type DirectoryFile,
+  exists,
+  listFiles,
+  openForReading,
+  readCheckpointLongs,
+  readFront,
+} from "./store_directory.ts";
+import { bytesText, printable, type Terminal, timeText } from "./terminal.ts";
+import { writerHints } from "./writer_hints.ts";
+
+/** RocketMQ's names of the six longs of the checkpoint, and whether each is a time. */
+const LONGS = [
+  ["physicMsgTimestamp", true],
+  ["logicsMsgTimestamp", true],
+  ["indexMsgTimestamp", true],
+  ["masterFlushedOffset", false],
+  ["confirmPhyOffset", false],
+  ["logicsPhysicalOffset", false],
+] as const;
+
+interface InfoOptions {
+  readonly json?: true;
+  readonly config?: string;
+}
+
+export const info: Verb = (command, terminal) => {
+  command
+    .argument("<directory>", "the store's directory")
+    .option("--json", "print one JSON object")
+    .option("--config <json>", "options of the store: JSON text or a file")
+    .addHelpText(
+      "after",
+      `
+Sizes are bytes; "on disk" is the space that sparse files take.
+${READS_ONLY}
+
+Examples:
+  forcelog info /data/store
+  forcelog info /data/store --json | jq .recovery.cut`,
+    )
+    .action((directory: string, options: InfoOptions) => infoStore(directory, options, terminal));
+};
+
+async function infoStore(
+  directory: string,
+  options: InfoOptions,
+  terminal: Terminal,
+): Promise<void> {
+  const config = await readConfig(options.config);
+  await checkStore(directory, config);
+  const found = await look(directory);
+  const store = await openForReading(directory, config, terminal);
+  try {
+    const facts: Facts = { ...found, store, newest: await newestFileFirstRecord(store) };
+    if (options.json) await terminal.line(jsonText(json(facts)));
+    else await terminal.write(text(facts));
+  } finally {
+    await store.close();
+  }
+}
+
+/** What lies on disk. */
+interface Found {
+  readonly directory: string;
+  readonly files: readonly DirectoryFile[];
+  readonly longs: readonly bigint[] | undefined;
+  /** Content of `abort`; `undefined` without the file. */
+  readonly abort: string | undefined;
+  readonly lock: LockState;
+}
+
+interface Facts extends Found {
+  readonly store: MessageStore;
+  /** The first record of the last file that has one. */
+  readonly newest: StoredMessage | undefined;
+}
+
+async function look(directory: string): Promise<Found> {
+  const abort = await readFront(join(directory, "abort"), 100);
+  return {
+    directory: resolve(directory),
+    files: await listFiles(directory),
+    longs: await readCheckpointLongs(directory),
+    abort: (await exists(join(directory, "abort"))) ? (abort?.toString("latin1") ?? "") : undefined,
+    lock: await lockState(directory),
+  };
+}
+
+async function newestFileFirstRecord(store: MessageStore): Promise<StoredMessage | undefined> {
+  const { mappedFileSizeCommitLog: fileSize } = store.options;
+  const { dispatched } = store.watermarks;
+  const first = Math.max(store.minPhysicalOffset, 0);
+  let start = dispatched - (dispatched % fileSize);
+  for (; start >= first; start -= fileSize) {
+    for await (const entry of store.records({ from: start })) {
+      if (entry.kind === "record") return entry.message;
+      break;
+    }
+  }
+  return undefined;
+}
+
+/** Number, bytes and space of the files below a folder. */
+function sum(files: readonly DirectoryFile[], folder: string): JsonObject & Sum {
+  const inside = files.filter(({ path }) => path.startsWith(`${folder}/`));
+  const total = (of: (file: DirectoryFile) => number): number =>
+    inside.reduce((bytes, file) => bytes + of(file), 0);
+  return {
+    files: inside.length,
+    bytes: total(({ size }) => size),
+    allocatedBytes: total(({ allocatedBytes }) => allocatedBytes),
+  };
+}
+
+interface Sum {
+  readonly files: number;
+  readonly bytes: number;
+  readonly allocatedBytes: number;
+}
+
+function queueFacts(store: MessageStore) {
+  const queues = store.queues();
+  return {
+    topics: new Set(queues.map(({ topic }) => topic)).size,
+    queues: queues.length,
+    messages: queues.reduce((count, { minOffset, maxOffset }) => count + maxOffset - minOffset, 0),
+    fileSize: store.options.mappedFileSizeConsumeQueue,
+  };
+}
+
+function json(facts: Facts): JsonObject {
+  const { directory, files, longs, abort, lock, store, newest } = facts;
+  const { recovery, watermarks, options } = store;
+  const slot = recovery.checkpoint.watermarks;
+  return {
+    directory,
+    commitLog: {
+      minOffset: store.minPhysicalOffset,
+      maxOffset: watermarks.wrote,
+      fileSize: options.mappedFileSizeCommitLog,
+      ...sum(files, "commitlog"),
+    },
+    consumeQueues: { ...queueFacts(store), ...sum(files, "consumequeue") },
+    index: sum(files, "index"),
+    abort: abort ?? null,
+    checkpoint:
+      longs === undefined
+        ? null
+        : {
+            ...Object.fromEntries(LONGS.map(([name], i) => [name, exactJson(longs[i] ?? 0n)])),
+            forcelog: slot ? { ...slot } : null,
+          },
+    lock: { ...lock },
+    recovery: recoveryJson(recovery),
+    writtenBy: writerHints({ files, longs, abort, newest, isOurs: slot !== undefined }),
+  };
+}
+
+function recoveryJson(report: RecoveryReport): JsonObject {
+  const { cleanStop, scanStart, scannedRecords, end, cut, left, gaps, rebuiltQueues } = report;
+  const evidence = undefined; // Nothing was saved: the store is only looked at.
+  return {
+    cleanStop,
+    scanStart: { ...scanStart },
+    scannedRecords,
+    end,
+    cut: cut ? { ...cut, evidence } : null,
+    left: left.map((place) => ({ ...place })),
+    gaps: gaps.map((gap) => ({ ...gap })),
+    rebuiltQueues,
+    removedFiles: report.removedFiles,
+  };
+}
+
+function text(facts: Facts): string {
+  const { directory, files, longs, abort, lock, store, newest } = facts;
+  const { recovery, watermarks, options } = store;
+  const slot = recovery.checkpoint.watermarks;
+  const queues = queueFacts(store);
+  const log = sum(files, "commitlog");
+  const units = sum(files, "consumequeue");
+  const index = sum(files, "index");
+  const space = ({ files: count, bytes, allocatedBytes }: Sum): string =>
+    `${plural(count, "file")}, ${bytesText(bytes)}, on disk ${bytesText(allocatedBytes)}`;
+  const rows: [string, string][] = [
+    ["store", printable(directory)],
+    ["commit log", `${Math.max(store.minPhysicalOffset, 0)} to ${watermarks.wrote}`],
+    ["", `files of ${bytesText(options.mappedFileSizeCommitLog)}; ${space(log)}`],
+    [
+      "consume queues",
+      `${plural(queues.queues, "queue")} of ${plural(queues.topics, "topic")}, ${plural(queues.messages, "message")}`,
+    ],
+    ["", `files of ${bytesText(queues.fileSize)}; ${space(units)}`],
+    ["index", space(index)],
+    ["last stop", stopText(abort)],
+    ["lock", lockText(lock)],
+  ];
+  if (longs === undefined) rows.push(["checkpoint", "none"]);
+  LONGS.forEach(([name, isTime], i) => {
+    const value = longs?.[i];
+    if (value === undefined) return;
+    const shown = isTime && value !== 0n ? `${value} (${timeText(value)})` : String(value);
+    rows.push([i === 0 ? "checkpoint" : "", `${name} ${shown}`]);
+  });
+  if (longs !== undefined) {
+    rows.push([
+      "",
+      slot
+        ? `forcelog: log durable to ${slot.logEnd}, queues to ${slot.queuesEnd}; ${slot.queueCount} queues, ${slot.unitCount} units`
+        : "forcelog: nothing, or void since another store was here",
+    ]);
+  }
+  recoveryTexts(recovery).forEach((line, i) => {
+    rows.push([i === 0 ? "recovery" : "", line]);
+  });
+  writerHints({ files, longs, abort, newest, isOurs: slot !== undefined }).forEach((hint, i) => {
+    rows.push([i === 0 ? "written by" : "", hint]);
+  });
+  return rows.map(([name, value]) => `${name.padEnd(16)}${value}\n`).join("");
+}
+
+function stopText(abort: string | undefined): string {
+  if (abort === undefined) return "clean: there is no abort file";
+  const process = abort === "" ? "" : ` of process ${printable(abort)}`;
+  return `none, or the store is open: there is an abort file${process}`;
+}
+
+function lockText({ state, holder }: LockState): string {
+  switch (state) {
+    case "held":
+      return `held by ${holder ?? "an unknown process"}`;
+    case "free":
+      return "free";
+    case "unknown":
+      return holder === undefined
+        ? "unknown: this system does not tell"
+        : `unknown: this system does not tell; last taken by ${holder}`;
+  }
+}
+
+function recoveryTexts(report: RecoveryReport): string[] {
+  const { cleanStop, scanStart, scannedRecords, cut, left, gaps, rebuiltQueues } = report;
+  return [
+    `reads ${plural(scannedRecords, "record")} from ${scanStart.offset} on (${scanStart.why})`,
+    ...(cut
+      ? [
+          `cuts the log at ${cut.offset}, position ${cut.position} of ${cut.path}: ${cut.reason}; ${bytesText(cut.droppedBytes)} are put aside`,
+        ]
+      : []),
+    ...left.map(
+      ({ path, position, reason }) => `leaves position ${position} of ${path}: ${reason}`,
+    ),
+    ...gaps.map(({ offset, size }) => `misses files of the log: ${bytesText(size)} at ${offset}`),
+    ...report.removedFiles.map((path) => `removes the empty file ${path}`),
+    ...(rebuiltQueues.length > 0
+      ? [`rebuilds queues from the log: ${rebuiltQueues.map(printable).join(", ")}`]
+      : []),
+    ...(!cleanStop && !cut ? ["cuts nothing"] : []),
+  ];
+}
+
+function plural(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

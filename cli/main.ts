@@ -80,7 +80,10 @@ export async function runProcess(): Promise<void> {
     // Whoever read this wants no more: `forcelog cat ... | head`.
     process.exit(error.code === "EPIPE" ? 0 : 1);
   });
-  process.exitCode = await main(process.argv.slice(2), new Terminal(process.stdout, process.stderr));
+  process.exitCode = await main(
+    process.argv.slice(2),
+    new Terminal(process.stdout, process.stderr),
+  );
 }
 
 /** The package's version. */

@@ -10,6 +10,7 @@ import { createAbort, removeAbort } from "./checkpoint/abort_file.ts";
 import { type CheckpointLongs, writeCheckpoint } from "./checkpoint/store_checkpoint.ts";
 import type { Blocked } from "./commit_log/append_gate.ts";
 import { type Appended, CommitLog } from "./commit_log/commit_log.ts";
+import type { ConsumeQueue } from "./consume_queue/consume_queue.ts";
 import { ConsumeQueueFlusher } from "./consume_queue/consume_queue_flusher.ts";
 import type { ConsumeQueueTable } from "./consume_queue/consume_queue_table.ts";
 import { decodeUnit, type QueueUnit, UNIT_BYTES } from "./consume_queue/queue_unit.ts";
@@ -24,6 +25,12 @@ import { OverlayFileSystem } from "./io/overlay_file_system.ts";
 import { StoreLock } from "./io/store_lock.ts";
 import { type StorePaths, storePaths } from "./io/store_paths.ts";
 import { parseHost } from "./message/host.ts";
+import {
+  LIGHT_QUEUE_ID,
+  LIGHT_QUEUE_PREFIX,
+  lightQueuesOf,
+  withLightQueueOffsets,
+} from "./message/light_queues.ts";
 import type { Message, MessageBatch } from "./message/message.ts";
 import { parseMessageId } from "./message/message_id.ts";
 import { batchViolation, brokerViolation, storeViolation } from "./message/message_rules.ts";
@@ -40,7 +47,12 @@ import { type ResolvedOptions, resolveOptions, type StoreOptions } from "./optio
 import { type ConsumeRequest, consume } from "./read/consume.ts";
 import { type LogEntry, readLog } from "./read/log_reader.ts";
 import { type GetRequest, type GetResult, MessageReader } from "./read/message_reader.ts";
-import { type Recovered, type RecoveryReport, recover } from "./recovery/recovery.ts";
+import {
+  checkLogIsThere,
+  type Recovered,
+  type RecoveryReport,
+  recover,
+} from "./recovery/recovery.ts";
 import { listStoreFiles, type StoreFiles } from "./recovery/store_files.ts";
 import { checkStoreKind } from "./recovery/store_kind.ts";
 import { OpenFiles } from "./segment/open_files.ts";
@@ -256,8 +268,8 @@ export class MessageStore {
    *
    * @throws {TypeError | RangeError} for an option that does not exist or is out of range.
    * @throws {StoreError} `STORE_LOCKED`, `STORE_LOCK_UNAVAILABLE`, `STORE_KIND_UNSUPPORTED`,
-   *   `STORE_UNEXPECTED_FILE`, `STORE_LOG_MISSING` or `STORE_IO`. Nothing was changed in the first four
-   *   cases; in the others `abort` tells the next open to recover.
+   *   `STORE_UNEXPECTED_FILE`, `STORE_LOG_MISSING` or `STORE_IO`. After the last one `abort` may tell
+   *   the next open to recover; after the others nothing was changed.
    */
   static async open(
     directory: string,
@@ -302,6 +314,7 @@ export class MessageStore {
       consumeQueueFileSize: options.mappedFileSizeConsumeQueue,
       adoptFileSizes: readOnly,
     });
+    checkLogIsThere(store, options);
     await createAbort(fileSystem, paths.abort, process.pid);
     await removeHalfMadeFiles(fileSystem, paths.own);
     for (const path of [paths.commitLog, paths.consumeQueue]) {
@@ -373,7 +386,7 @@ export class MessageStore {
       this.#admit();
       if (this.#options.brokerChecks) this.#refuseIf(brokerViolation(message));
       const record = prepareRecord(message, this.#defaults());
-      return this.#append([record], record.size, record.wait);
+      return this.#append([record], record.wait);
     } catch (error) {
       return this.#refused(error);
     }
@@ -388,8 +401,7 @@ export class MessageStore {
       this.#admit();
       if (this.#options.brokerChecks) this.#refuseIf(batchViolation(batch));
       const records = prepareBatch(batch, this.#defaults());
-      const size = records.reduce((sum, record) => sum + record.size, 0);
-      return this.#append(records, size, records[0]?.wait ?? true);
+      return this.#append(records, records[0]?.wait ?? true);
     } catch (error) {
       return this.#refused(error);
     }
@@ -621,55 +633,99 @@ export class MessageStore {
     };
   }
 
-  #append(records: readonly OutgoingRecord[], size: number, wait: boolean): Promise<PutResult> {
+  #append(records: readonly OutgoingRecord[], wait: boolean): Promise<PutResult> {
     const { maxMessageSize, mappedFileSizeCommitLog: fileSize } = this.#options;
-    this.#refuseIf(
-      storeViolation(records.length === 1 ? records[0]! : records, { maxMessageSize, fileSize }),
-    );
-    const { topic, queueId } = records[0] as OutgoingRecord;
-    const queue = this.#queues.findOrCreate(topic, queueId);
+    const [first] = records as readonly [OutgoingRecord];
+    const limits = { maxMessageSize, fileSize };
+    this.#refuseIf(storeViolation(records.length === 1 ? first : records, limits));
+    const queue = this.#queues.findOrCreate(first.topic, first.queueId);
+    const lightQueues = this.#lightQueuesOf(records);
     const { gate } = this.#log;
-    let blocked: Blocked | undefined;
     if (!gate.closed) {
-      const appended = this.#log.append(records, size, queue);
-      if (typeof appended !== "string") return this.#acknowledge(records, size, appended, wait);
-      blocked = appended;
+      const put = this.#tryAppend(records, queue, lightQueues, wait);
+      if (typeof put !== "string") return put;
+      const { transientStorePoolEnable, fastFailIfNoBufferInStorePool } = this.#options;
+      if (put === "buffer" && transientStorePoolEnable && fastFailIfNoBufferInStorePool) {
+        throw new PutError(
+          "CREATE_MAPPED_FILE_FAILED",
+          "not stored",
+          "Cannot put: the write buffer is full",
+        );
+      }
     }
+    // The caller's bodies may change once this call has returned.
+    const kept = records.map((record) => ({ ...record, body: Buffer.from(record.body) }));
     return new Promise((resolve, reject) => {
       const attempt = (): Blocked | undefined => {
-        const appended = this.#log.append(records, size, queue);
-        if (typeof appended === "string") {
-          this.#unblock(appended);
-          return appended;
-        }
-        resolve(this.#acknowledge(records, size, appended, wait));
+        const put = this.#tryAppend(kept, queue, lightQueues, wait);
+        if (typeof put === "string") return put;
+        resolve(put);
         return undefined;
       };
       const refuse = (error: PutError): void => {
         this.#putsFailed++;
         reject(error);
       };
-      const { transientStorePoolEnable, fastFailIfNoBufferInStorePool } = this.#options;
-      if (blocked === "buffer" && transientStorePoolEnable && fastFailIfNoBufferInStorePool) {
-        this.#unblock(blocked);
-        refuse(
-          new PutError(
-            "CREATE_MAPPED_FILE_FAILED",
-            "not stored",
-            "Cannot put: the write buffer is full",
-          ),
-        );
-        return;
-      }
-      gate.wait(blocked ?? "buffer", attempt, refuse);
-      if (blocked) this.#unblock(blocked);
+      gate.wait("buffer", attempt, refuse);
+      if (gate.length === 1) gate.drain();
     });
   }
 
-  /** Hurries what a put has to wait for. */
-  #unblock(blocked: Blocked): void {
-    if (blocked === "buffer") this.#log.makeRoom();
-    else if (blocked === "queues") this.#flushQueues();
+  /** Appends, or hurries what that has to wait for. */
+  #tryAppend(
+    records: readonly OutgoingRecord[],
+    queue: ConsumeQueue,
+    lightQueues: readonly ConsumeQueue[],
+    wait: boolean,
+  ): Promise<PutResult> | Blocked {
+    const placed =
+      lightQueues.length === 0
+        ? records
+        : records.map((record) =>
+            withLightQueueOffsets(
+              record,
+              lightQueues.map(({ nextOffset }) => nextOffset),
+            ),
+          );
+    const size = sizeOf(placed);
+    const appended = this.#log.append(placed, size, queue);
+    if (appended === "buffer") this.#log.makeRoom();
+    else if (appended === "queues") this.#flushQueues();
+    if (typeof appended === "string") return appended;
+    for (const lightQueue of lightQueues) lightQueue.nextOffset++;
+    return this.#acknowledge(placed, size, appended, wait);
+  }
+
+  /** The light queues that a message enters besides its own (`enableLmq`); a batch enters none. */
+  #lightQueuesOf(records: readonly OutgoingRecord[]): readonly ConsumeQueue[] {
+    const {
+      enableLmq,
+      enableMultiDispatch,
+      enableLmqQuota,
+      maxLmqConsumeQueueNum,
+      maxMessageSize,
+    } = this.#options;
+    const [record, ...more] = records as readonly [OutgoingRecord, ...OutgoingRecord[]];
+    if (!enableLmq || more.length > 0) return NO_QUEUES;
+    const names = lightQueuesOf(record);
+    if (names.length === 0) return NO_QUEUES;
+    const wrong = names.find((name) => !name.startsWith(LIGHT_QUEUE_PREFIX) || name.includes("/"));
+    if (wrong !== undefined) {
+      const reason = `light queue "${wrong}" does not begin with ${LIGHT_QUEUE_PREFIX}, or contains "/"`;
+      this.#refuseIf({ status: "MESSAGE_ILLEGAL", reason });
+    }
+    if (record.size > maxMessageSize) {
+      const reason = `the record has ${record.size} bytes, the most with light queues are ${maxMessageSize}`;
+      this.#refuseIf({ status: "MESSAGE_ILLEGAL", reason });
+    }
+    if (enableLmqQuota && enableMultiDispatch) {
+      const isNew = names.some((name) => !this.#queues.find(name, LIGHT_QUEUE_ID));
+      if (isNew && this.#queues.countTopics(LIGHT_QUEUE_PREFIX) >= maxLmqConsumeQueueNum) {
+        const reason = `there are ${maxLmqConsumeQueueNum} light queues already`;
+        this.#refuseIf({ status: "LMQ_CONSUME_QUEUE_NUM_EXCEEDED", reason });
+      }
+    }
+    return names.map((name) => this.#queues.findOrCreate(name, LIGHT_QUEUE_ID));
   }
 
   #acknowledge(
@@ -770,6 +826,15 @@ export class MessageStore {
       );
     }
   }
+}
+
+const NO_QUEUES: readonly ConsumeQueue[] = [];
+
+/** Bytes of all records. */
+function sizeOf(records: readonly OutgoingRecord[]): number {
+  let size = 0;
+  for (const record of records) size += record.size;
+  return size;
 }
 
 interface OpenContext {

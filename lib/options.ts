@@ -75,6 +75,10 @@ export interface StoreOptions {
   readonly enableLmq?: boolean;
   /** Light queues are built. @default false */
   readonly enableMultiDispatch?: boolean;
+  /** Light queues: no more than `maxLmqConsumeQueueNum` of them. @default false */
+  readonly enableLmqQuota?: boolean;
+  /** Light queues that may exist with `enableLmqQuota`. @default 20000 */
+  readonly maxLmqConsumeQueueNum?: number;
   /** Delay levels 1 to n: numbers with unit s, m, h or d. */
   readonly messageDelayLevel?: string;
 
@@ -153,6 +157,8 @@ const DEFAULTS: ResolvedOptions = {
   readUnCommitted: false,
   enableLmq: false,
   enableMultiDispatch: false,
+  enableLmqQuota: false,
+  maxLmqConsumeQueueNum: 20_000,
   messageDelayLevel: DELAY_LEVELS,
   osPageCacheBusyTimeOutMills: 1000,
   brokerRole: "ASYNC_MASTER",
@@ -213,7 +219,7 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
   mappedFileSizeConsumeQueueExt bitMapLengthConsumeQueueExt putConsumeQueueDataByFileChannel searchBcqByCacheEnable
   maxConsumeQueueScan sampleCountThreshold enableBuildConsumeQueueConcurrently batchDispatchRequestThreadPoolNums
   recheckReputOffsetFromCq dispatchFromSenderThread dispatchCqThreads dispatchCqCacheNum enableAsyncReput
-  maxLmqConsumeQueueNum enableLmqQuota indexFileWriteEnable indexFileReadEnable messageIndexEnable messageIndexSafe
+ indexFileWriteEnable indexFileReadEnable messageIndexEnable messageIndexSafe
   maxHashSlotNum maxIndexNum maxMsgsNumBatch flushDelayOffsetInterval fileReservedTime deleteWhen
   diskMaxUsedSpaceRatio diskSpaceWarningLevelRatio diskSpaceCleanForciblyRatio cleanFileForciblyEnable
   cleanResourceInterval deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval deleteFileBatchMax

@@ -58,8 +58,8 @@ export class AppendGate {
   drain(): void {
     if (this.#draining || this.#waiting.length === 0) return;
     this.#draining = true;
+    let done = 0;
     try {
-      let done = 0;
       for (const put of this.#waiting) {
         const blocked = put.attempt();
         if (blocked) {
@@ -68,10 +68,14 @@ export class AppendGate {
         }
         done++;
       }
-      if (done > 0) this.#waiting = this.#waiting.slice(done);
     } finally {
+      if (done > 0) this.#waiting = this.#waiting.slice(done);
       this.#draining = false;
     }
+    // The first one may wait for something else now, and not for as long.
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#arm();
   }
 
   /** What they wait for can't be had: refuses those who can't do without. */
@@ -112,21 +116,18 @@ export class AppendGate {
   #arm(): void {
     const first = this.#waiting[0];
     if (!first || this.#timer) return;
-    const ms = Math.max(0, this.#deadlineOf(first) - this.#clock.monotonic());
+    const waitMs = first.blocked === "file" ? FILE_WAIT_MS : this.#bufferWaitMs;
+    const ms = Math.max(0, first.since + waitMs - this.#clock.monotonic());
     this.#timer = this.#clock.setTimer(() => {
       this.#timer = undefined;
       const now = this.#clock.monotonic();
-      while (this.#waiting[0] && this.#deadlineOf(this.#waiting[0]) <= now) {
-        const late = this.#waiting.shift() as Waiting;
-        late.refuse(refusal(late.blocked, undefined));
+      // Those behind the first one wait for what it waits for.
+      while (this.#waiting[0] && this.#waiting[0].since + waitMs <= now) {
+        this.#waiting.shift()?.refuse(refusal(first.blocked, undefined));
       }
       this.drain();
       this.#arm();
     }, ms);
-  }
-
-  #deadlineOf(put: Waiting): number {
-    return put.since + (put.blocked === "file" ? FILE_WAIT_MS : this.#bufferWaitMs);
   }
 }
 

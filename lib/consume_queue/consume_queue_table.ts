@@ -49,6 +49,13 @@ export class ConsumeQueueTable {
     if (queues?.size === 0) this.#topics.delete(queue.topic);
   }
 
+  /** How many topics begin with `prefix`. */
+  countTopics(prefix: string): number {
+    let count = 0;
+    for (const topic of this.#topics.keys()) if (topic.startsWith(prefix)) count++;
+    return count;
+  }
+
   topics(): IterableIterator<string> {
     return this.#topics.keys();
   }

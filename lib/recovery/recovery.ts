@@ -31,6 +31,7 @@ import type { Clock } from "../io/clock.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import type { StorePaths } from "../io/store_paths.ts";
 import { type DispatchRequest, dispatchRequestOf } from "../message/dispatch_request.ts";
+import { LIGHT_QUEUE_PREFIX } from "../message/light_queues.ts";
 import { checkRecord, type RecordCheckOptions } from "../message/record.ts";
 import { RECORD_SIZE_MIN } from "../message/record_layout.ts";
 import type { DelayLevels } from "../message/tags_code.ts";
@@ -43,8 +44,6 @@ import { cutTail } from "./tail_cut.ts";
 
 /** Units gathered in memory before they are written, while the log is scanned. */
 const UNWRITTEN_UNITS_MAX = 1_000_000;
-/** Topics of light queues: their units lead to records of other topics. */
-const LIGHT_QUEUE_PREFIX = "%LMQ%";
 
 /** A place in the log that holds no record. */
 export interface BadPlace {
@@ -99,6 +98,23 @@ export async function recover(store: StoreFiles, context: RecoveryContext): Prom
   return new Recovery(store, context).run();
 }
 
+/**
+ * A log that is gone while its queues are there is no new store.
+ *
+ * @throws {StoreError} `STORE_LOG_MISSING`; nothing was changed.
+ */
+export function checkLogIsThere({ segments, queues }: StoreFiles, options: ResolvedOptions): void {
+  if (segments.first || options.unsafeAcceptLostCommitLog) return;
+  for (const queue of queues) {
+    if (queue.segments.length === 0) continue;
+    throw new StoreError(
+      "STORE_LOG_MISSING",
+      `Cannot open the store: there are consume queues in ${queue.directory}, but no commit log in ${segments.directory}`,
+      { path: segments.directory },
+    );
+  }
+}
+
 class Recovery {
   readonly #store: StoreFiles;
   readonly #context: RecoveryContext;
@@ -124,7 +140,7 @@ class Recovery {
   async run(): Promise<Recovered> {
     const { segments, queues, cleanStop, checkpoint } = this.#store;
     await this.#extendShortFiles();
-    if (!segments.first) await this.#dropQueuesWithoutLog();
+    if (!segments.first) for (const queue of queues) await queue.reset();
     const start = await this.#loadQueues();
     const { watermarks } = checkpoint;
     if (watermarks && (cleanStop || watermarks.queuesEnd === start.offset)) {
@@ -169,21 +185,6 @@ class Recovery {
     }
   }
 
-  async #dropQueuesWithoutLog(): Promise<void> {
-    const { queues } = this.#store;
-    for (const queue of queues) {
-      if (queue.segments.length === 0) continue;
-      if (!this.#context.options.unsafeAcceptLostCommitLog) {
-        throw new StoreError(
-          "STORE_LOG_MISSING",
-          `Cannot open ${this.#context.paths.root}: there are consume queues in ${queue.directory}, but no commit log in ${this.#store.segments.directory}`,
-          { path: this.#store.segments.directory },
-        );
-      }
-      await queue.reset();
-    }
-  }
-
   /** Finds the ends of the queues and where the scan starts; after a crash units behind it are void. */
   async #loadQueues(): Promise<ScanStart> {
     const { queues, cleanStop } = this.#store;
@@ -214,6 +215,7 @@ class Recovery {
   async #compareLastUnits(): Promise<void> {
     const { segments, queues } = this.#store;
     for (const queue of queues) {
+      // Units of a light queue lead to records of other topics.
       if (queue.max === 0 || queue.topic.startsWith(LIGHT_QUEUE_PREFIX)) continue;
       const unit = await queue.units(queue.max - 1, 1);
       if (unit.length === 0 || isFiller(unit, 0)) continue;

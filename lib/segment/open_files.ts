@@ -5,6 +5,7 @@
  * @module
  */
 
+import { StoreError } from "../errors.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
 
 /** Handles kept open beyond those in use. */
@@ -14,11 +15,14 @@ interface OpenFile {
   handle: FileHandle | undefined;
   opening: Promise<FileHandle> | undefined;
   uses: number;
+  /** Called when the last use has ended, if somebody waits for that. */
+  unused: (() => void) | undefined;
 }
 
 export class OpenFiles {
   readonly #fileSystem: FileSystem;
   readonly #max: number;
+  #closed = false;
   /** In order of last use: the first is the longest unused. */
   readonly #files = new Map<string, OpenFile>();
 
@@ -29,12 +33,15 @@ export class OpenFiles {
 
   /** Calls `action` with the file's handle, which stays open until the action has settled. */
   async use<T>(path: string, action: (handle: FileHandle) => Promise<T>): Promise<T> {
+    if (this.#closed)
+      throw new StoreError("STORE_CLOSED", `Cannot use ${path}: the store is closed`);
     const file = this.#touch(path);
     file.uses++;
     try {
       return await action(file.handle ?? (await this.#open(path, file)));
     } finally {
       file.uses--;
+      if (file.uses === 0) file.unused?.();
       if (this.#files.size > this.#max) this.#closeUnused();
     }
   }
@@ -46,25 +53,36 @@ export class OpenFiles {
 
   /** Takes over the handle of a file that was just created. */
   adopt(path: string, handle: FileHandle): void {
-    this.#files.set(path, { handle, opening: undefined, uses: 0 });
+    this.#files.set(path, { handle, opening: undefined, uses: 0, unused: undefined });
     if (this.#files.size > this.#max) this.#closeUnused();
   }
 
-  /** Closes the file, after the calls under way, before it is renamed or removed. */
+  /**
+   * Closes the file, before it is renamed or removed, once every action that uses it has settled:
+   * one that writes in parts must not find its handle closed between two of them.
+   */
   async close(path: string): Promise<void> {
     const file = this.#files.get(path);
+    if (!file) return;
     this.#files.delete(path);
-    await (file?.handle ?? (await file?.opening?.catch(() => undefined)))?.close();
+    if (file.uses > 0) {
+      await new Promise<void>((resolve) => {
+        file.unused = resolve;
+      });
+    }
+    await file.handle?.close();
   }
 
+  /** Closes all files, for good. */
   async closeAll(): Promise<void> {
+    this.#closed = true;
     await Promise.all([...this.#files.keys()].map((path) => this.close(path)));
   }
 
   #touch(path: string): OpenFile {
     let file = this.#files.get(path);
     if (file) this.#files.delete(path);
-    else file = { handle: undefined, opening: undefined, uses: 0 };
+    else file = { handle: undefined, opening: undefined, uses: 0, unused: undefined };
     this.#files.set(path, file);
     return file;
   }

@@ -71,8 +71,15 @@ export class SegmentAllocator {
     const segment = segmentOf(directory, start, fileSize);
     let failure: unknown;
     try {
-      const handle = await createFile(fileSystem, { staging, path: segment.path, size: fileSize });
-      segment.unverifiedIdentity = (await handle.stat()).identity;
+      const handle = await createFile(fileSystem, {
+        staging,
+        path: segment.path,
+        size: fileSize,
+        // In here, so that no file is left under its name if this fails.
+        fill: async (file) => {
+          segment.unverifiedIdentity = (await file.stat()).identity;
+        },
+      });
       files.adopt(segment.path, handle);
       this.#ready.set(start, segment);
     } catch (error) {

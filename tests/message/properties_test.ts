@@ -45,7 +45,7 @@ t.test("encodeProperties() begins with 16 buckets if told so", async (t) => {
 });
 
 t.test(
-  "encodeProperties() skips null, writes empty values, lets the last of a name win",
+  "encodeProperties() skips null, writes empty values, takes the last of a name",
   async (t) => {
     t.equal(encodeProperties([]), "");
     t.equal(

@@ -199,6 +199,17 @@ t.test("checkRecord() with forceVerifyPropCRC takes only records with own CRC", 
   t.match(check(WITH_OWN_CRC, { forceVerifyPropCRC: true }), { kind: "record" });
 });
 
+t.test("checkRecord() leaves a CRC alone that is not the last property", async (t) => {
+  // As in a record made from the properties of another one by a store that adds none.
+  const bytes = encodeMessage({
+    ...ORDER_PAID,
+    propertiesString: "__CRC32X\x010123456789\x02a\x01b",
+  });
+  bytes.write("#", bytes.indexOf("X\x01"), "latin1");
+  t.strictSame(check(bytes), { kind: "record", size: bytes.length });
+  t.match(check(bytes, { forceVerifyPropCRC: true }), { kind: "bad" });
+});
+
 t.test("checkRecord() does not throw, and says record to no noise", async (t) => {
   const samples = Object.values(SAMPLES);
   fc.assert(

@@ -1,0 +1,113 @@
+/**
+ * The reads of a script: one object of results for each.
+ *
+ * @module
+ */
+
+import type { Arrival, MessageStore } from "../lib/mod.ts";
+import type { Fields } from "./arguments.ts";
+import type { Json, JsonObject } from "./json.ts";
+import { messageJson } from "./message_json.ts";
+import { numberIn, textIn } from "./script.ts";
+
+/** Bits of RocketMQ's `RunningFlags`. */
+const NOT_WRITEABLE = 1 << 1;
+
+/** @param arrivals What became readable since the store was opened. */
+export async function read(
+  store: MessageStore,
+  fields: Fields,
+  arrivals: readonly Arrival[],
+): Promise<JsonObject> {
+  const topic = textIn(fields, "topic") ?? "T";
+  const queueId = numberIn(fields, "queueId", 0);
+  const offset = numberIn(fields, "offset", 0);
+  switch (fields.read) {
+    case "getMessage":
+      return getMessage(store, fields, topic, queueId, offset);
+    case "lookMessageByOffset": {
+      const message = await store.lookup(offset);
+      return { message: message ? messageJson(message) : null };
+    }
+    case "queue": {
+      const min = store.minOffset(topic, queueId);
+      const max = store.maxOffset(topic, queueId);
+      const earliestTime = (await unit(store, topic, queueId, min)).storeTimestamp;
+      return { min, max, earliestTime, total: max - min };
+    }
+    case "unit":
+      return { ...(await unit(store, topic, queueId, offset)) };
+    case "store":
+      return storeFacts(store);
+    case "arrivals":
+      return {
+        arrivals: arrivals.map(
+          ({ topic, queueId, logicOffset, tagsCode }): Json => ({
+            topic,
+            queueId,
+            logicOffset,
+            tagsCode,
+          }),
+        ),
+      };
+    default:
+      throw new Error(`Cannot read ${JSON.stringify(fields.read)}`);
+  }
+}
+
+async function getMessage(
+  store: MessageStore,
+  fields: Fields,
+  topic: string,
+  queueId: number,
+  offset: number,
+): Promise<JsonObject> {
+  const tags = textIn(fields, "tags");
+  const result = await store.get({
+    group: textIn(fields, "group") ?? "g",
+    topic,
+    queueId,
+    offset,
+    // The first message passes whatever is asked for.
+    maxMessages: Math.max(numberIn(fields, "maxMsgNums", 32), 1),
+    ...(tags === undefined ? {} : { filter: tags }),
+  });
+  return {
+    status: result.status,
+    nextBeginOffset: result.nextBeginOffset,
+    minOffset: result.minOffset,
+    maxOffset: result.maxOffset,
+    bufferTotalSize: result.bytes,
+    suggestPullingFromSlave: result.suggestPullingFromSlave,
+    messages: result.messages.map(({ queueOffset, physicalOffset, size }) => [
+      queueOffset,
+      physicalOffset,
+      size,
+    ]),
+  };
+}
+
+/** Where a message lies and when it was stored: 0 and -1 if there is none. */
+async function unit(
+  store: MessageStore,
+  topic: string,
+  queueId: number,
+  offset: number,
+): Promise<{ phyOffset: number; storeTimestamp: number }> {
+  const [found] = offset < 0 ? [] : await store.units({ topic, queueId, from: offset, count: 1 });
+  if (!found) return { phyOffset: 0, storeTimestamp: -1 };
+  const message = await store.lookup(found.physicalOffset);
+  return { phyOffset: found.physicalOffset, storeTimestamp: message?.storeTimestamp ?? -1 };
+}
+
+async function storeFacts(store: MessageStore): Promise<JsonObject> {
+  const { minPhysicalOffset: min, watermarks } = store;
+  const first = min < 0 ? undefined : await store.lookup(min);
+  return {
+    minPhyOffset: min,
+    maxPhyOffset: watermarks.wrote,
+    confirmOffset: watermarks.dispatched,
+    earliestMessageTime: first?.storeTimestamp ?? -1,
+    runningFlags: store.state === "failed" ? NOT_WRITEABLE : 0,
+  };
+}

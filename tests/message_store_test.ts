@@ -1,0 +1,368 @@
+import { createHash } from "node:crypto";
+import { cpSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import { MessageStore, type StoreOptions } from "../lib/mod.ts";
+import { FakeClock } from "../lib/testing/mod.ts";
+import { putStatus, rejection } from "./support/rejections.ts";
+import {
+  bodies,
+  checkStore,
+  eachBinding,
+  killedCopy,
+  logFile,
+  MODES,
+  message,
+  openStore,
+  putMany,
+  SMALL,
+  storePath,
+} from "./support/stores.ts";
+
+const SYNC: StoreOptions = { flushDiskType: "SYNC_FLUSH" };
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+/** SHA-256 over the names and bytes of every file. */
+function fingerprint(dir: string): string {
+  const hash = createHash("sha256");
+  for (const name of readdirSync(dir, { recursive: true }).map(String).sort()) {
+    hash.update(name);
+    if (statSync(join(dir, name)).isFile()) hash.update(readFileSync(join(dir, name)));
+  }
+  return hash.digest("hex");
+}
+
+for (const [mode, options] of Object.entries(MODES)) {
+  eachBinding(
+    t,
+    `put() in mode ${mode}: 64 callers, then all is there, also after a reopen`,
+    async (t, binding) => {
+      const dir = storePath(t);
+      const { store } = await openStore(t, dir, options, { binding });
+      let left = 1000;
+      const ids: string[] = [];
+      await Promise.all(
+        Array.from({ length: 64 }, async (_, caller) => {
+          while (left-- > 0) {
+            const put = await store.put(
+              message(`${caller}`, {
+                queueId: caller % 4,
+                tags: `t${caller % 3}`,
+                keys: ["a", "b"],
+              }),
+            );
+            ids.push(put.messageId);
+            if (mode === "pool") continue;
+            // What a caller was told is stored, it can read.
+            const { messages } = await store.get({
+              topic: "T",
+              queueId: put.queueId,
+              offset: put.queueOffset,
+              maxMessages: 1,
+            });
+            if (messages[0]?.messageId !== put.messageId) t.fail("not readable through its queue");
+            if ((await store.lookup(put.physicalOffset))?.queueOffset !== put.queueOffset)
+              t.fail("nor by offset");
+            if ((await store.lookup(put.messageId))?.physicalOffset !== put.physicalOffset)
+              t.fail("nor by id");
+          }
+        }),
+      );
+      await store.flush();
+      t.equal(new Set(ids).size, 1000);
+      await checkStore(t, store, dir);
+      await store.close();
+      t.notOk(existsSync(join(dir, "abort")));
+      const again = await openStore(t, dir, options, { binding });
+      const found = await Promise.all(
+        [0, 1, 2, 3].map((queueId) => bodies(again.store, "T", queueId)),
+      );
+      t.equal(found.flat().length, 1000);
+      await checkStore(t, again.store, dir);
+    },
+  );
+}
+
+t.test("MessageStore is disposable, and each operation says that it is closed", async (t) => {
+  const dir = storePath(t);
+  let closed: MessageStore;
+  {
+    await using store = await MessageStore.open(dir, SMALL);
+    await store.put(message("a"));
+    closed = store;
+  }
+  t.equal(closed.state, "closed");
+  t.equal(await putStatus(closed.put(message("b"))), "SERVICE_NOT_AVAILABLE");
+  t.equal(
+    await putStatus(closed.putBatch({ topic: "T", messages: [message("b")] })),
+    "SERVICE_NOT_AVAILABLE",
+  );
+  for (const operation of [
+    () => closed.get({ topic: "T", offset: 0 }),
+    () => closed.lookup(0),
+    () => closed.flush(),
+    () => closed.checkpoint(),
+    async () => closed.consume({ topic: "T" }).next(),
+  ]) {
+    t.match(await rejection((async () => operation())()), { code: "STORE_CLOSED" });
+  }
+  await closed.close();
+});
+
+eachBinding(
+  t,
+  "put() with waitStoreMsgOK false resolves before its force, and is readable after it",
+  async (t, binding) => {
+    const { store, fileSystem } = await openStore(t, storePath(t), SYNC, { binding });
+    await store.put(message("first"));
+    const held = fileSystem.hold("fdatasync", { path: /commitlog/ });
+    const { queueOffset } = await store.put(message("quick", { waitStoreMsgOK: false }));
+    t.equal(queueOffset, 1);
+    t.ok(store.watermarks.committed > store.watermarks.flushed, "written, not forced");
+    t.equal(store.maxOffset("T"), 1, "not readable yet");
+    held.release();
+    await store.durable(store.watermarks.wrote);
+    t.same(await bodies(store), ["first", "quick"]);
+  },
+);
+
+eachBinding(t, "readUnCommitted makes messages readable before their force", async (t, binding) => {
+  const { store, fileSystem } = await openStore(
+    t,
+    storePath(t),
+    { ...SYNC, readUnCommitted: true },
+    { binding },
+  );
+  await store.put(message("first"));
+  const held = fileSystem.hold("fdatasync", { path: /commitlog/ });
+  const put = store.put(message("early"));
+  await held.waiting;
+  t.same(await bodies(store), ["first", "early"]);
+  held.release();
+  await put;
+});
+
+eachBinding(
+  t,
+  "a put whose force takes too long ends with FLUSH_DISK_TIMEOUT, outcome unknown",
+  async (t, binding) => {
+    const clock = new FakeClock();
+    const { store, fileSystem } = await openStore(t, storePath(t), SYNC, { binding, clock });
+    await store.put(message("first"));
+    const held = fileSystem.hold("fdatasync", { path: /commitlog/ });
+    const slow = store.put(message("slow"));
+    await held.waiting;
+    const joined = store.put(message("joined"));
+    clock.setWall(clock.now() - 3_600_000);
+    await clock.advance(4999);
+    const settled = await Promise.race([slow.catch(() => "rejected"), Promise.resolve("waiting")]);
+    t.equal(settled, "waiting", "a jump of the wall clock changes nothing");
+    const rejected = Promise.all([rejection(slow), rejection(joined)]);
+    await clock.advance(1);
+    for (const error of await rejected) {
+      t.match(error, { status: "FLUSH_DISK_TIMEOUT", outcome: "unknown", offset: Number });
+    }
+    held.release();
+    await store.flush();
+    t.same(await bodies(store), ["first", "slow", "joined"], "it may appear");
+    t.equal((await store.put(message("next"))).queueOffset, 3);
+  },
+);
+
+eachBinding(t, "a body may change once put() has returned", async (t, binding) => {
+  for (const [mode, options] of Object.entries(MODES)) {
+    const { store } = await openStore(t, storePath(t, mode), options, { binding });
+    const body = Buffer.from("before");
+    // The first put waits for the first file.
+    const puts = [
+      store.put({ topic: "T", body }),
+      store.putBatch({ topic: "T", messages: [{ body }] }),
+    ];
+    body.fill("X");
+    await Promise.all(puts);
+    await store.flush();
+    t.same(await bodies(store), ["before", "before"]);
+  }
+});
+
+t.test(
+  "open() makes no file of the log before there is a message, and the next when one is half full",
+  async (t) => {
+    const dir = storePath(t);
+    const { store } = await openStore(t, dir);
+    t.same(readdirSync(join(dir, "commitlog")), []);
+    await putMany(store, 30, { size: 900 });
+    t.same(readdirSync(join(dir, "commitlog")).length, 1);
+    await putMany(store, 10, { size: 900 });
+    for (let i = 0; i < 500 && !existsSync(logFile(dir, 65536)); i++)
+      await new Promise((r) => setTimeout(r, 2));
+    t.ok(existsSync(logFile(dir, 65536)), "made ahead");
+    await store.close();
+    t.notOk(existsSync(logFile(dir, 65536)), "and removed unused");
+  },
+);
+
+t.test("open() with readOnly changes no byte, beside a live store too", async (t) => {
+  const dir = storePath(t);
+  const { store } = await openStore(t, dir, {}, { clock: new FakeClock() });
+  await putMany(store, 140, { size: 1000 });
+  for (let i = 0; i < 500 && !existsSync(logFile(dir, 196608)); i++) await turn();
+  await turn();
+  const before = fingerprint(dir);
+  const reader = await openStore(t, dir, { mappedFileSizeCommitLog: 2 ** 20 }, { readOnly: true });
+  t.equal((await bodies(reader.store)).length, 140);
+  t.equal(reader.store.options.mappedFileSizeCommitLog, 65536, "it takes the sizes that it finds");
+  t.equal(await putStatus(reader.store.put(message("x"))), "SERVICE_NOT_AVAILABLE");
+  await reader.store.close();
+  t.equal(fingerprint(dir), before);
+  t.equal((await store.put(message("on"))).queueOffset, 140);
+  const copy = killedCopy(t, dir);
+  const damaged = join(copy, "..", "damaged");
+  cpSync(copy, damaged, { recursive: true });
+  const whole = fingerprint(damaged);
+  const again = await openStore(t, damaged, {}, { readOnly: true });
+  await again.store.close();
+  t.equal(fingerprint(damaged), whole);
+});
+
+t.test("a store in the role SLAVE refuses puts", async (t) => {
+  const { store } = await openStore(t, storePath(t), { brokerRole: "SLAVE" });
+  t.equal(await putStatus(store.put(message("x"))), "SERVICE_NOT_AVAILABLE");
+});
+
+t.test("messages that ask for what is not served are refused by name", async (t) => {
+  const { store } = await openStore(t, storePath(t));
+  for (const [properties, status] of [
+    [{ DELAY: "3" }, "MESSAGE_ILLEGAL"],
+    [{ TIMER_DELAY_MS: "1000" }, "WHEEL_TIMER_NOT_ENABLE"],
+    [{ TIMER_DELAY_SEC: "1" }, "WHEEL_TIMER_NOT_ENABLE"],
+    [{ TIMER_DELIVER_MS: "1" }, "WHEEL_TIMER_NOT_ENABLE"],
+    [{ INNER_NUM: "3" }, "MESSAGE_ILLEGAL"],
+  ] as [Record<string, string>, string][]) {
+    const error = await rejection(store.put(message("x", { properties })));
+    t.match(error, { status, message: Object.keys(properties)[0] });
+  }
+  t.equal(await putStatus(store.put(message("x", { sysFlag: 0x80 }))), "MESSAGE_ILLEGAL");
+  t.equal(store.watermarks.wrote, 0);
+});
+
+t.test(
+  "open() names an option that does not exist, is out of range, or is not served",
+  async (t) => {
+    const open = (options: object) => rejection(MessageStore.open(storePath(t), options));
+    t.match(await open({ flushDiskTyp: "SYNC_FLUSH" }), {
+      name: "TypeError",
+      message: /"flushDiskTyp"/,
+    });
+    t.match(await open({ flushDiskType: "MAYBE" }), {
+      name: "RangeError",
+      message: /SYNC_FLUSH, ASYNC_FLUSH/,
+    });
+    t.match(await open({ syncFlushTimeout: "5000" }), { name: "TypeError" });
+    t.match(await open({ mappedFileSizeCommitLog: 10 }), {
+      name: "RangeError",
+      message: /from 1024/,
+    });
+    t.match(await open({ storeType: "defaultRocksDB" }), {
+      name: "RangeError",
+      message: /storeType/,
+    });
+    t.match(await open({ messageDelayLevel: "1x" }), { name: "RangeError" });
+    t.notOk(existsSync(storePath(t)), "nothing was made");
+  },
+);
+
+eachBinding(
+  t,
+  "light queues get their offsets in the append and their units in the dispatch",
+  async (t, binding) => {
+    const dir = storePath(t);
+    const lmq = {
+      enableLmq: true,
+      enableMultiDispatch: true,
+      enableLmqQuota: true,
+      maxLmqConsumeQueueNum: 2,
+    };
+    const { store } = await openStore(t, dir, lmq, { binding });
+    const to = (names: string) => message(names, { properties: { INNER_MULTI_DISPATCH: names } });
+    await store.put(to("%LMQ%a,%LMQ%b"));
+    await store.put(to("%LMQ%b"));
+    const { physicalOffset } = await store.put(to("%LMQ%a,%LMQ%b"));
+    t.equal(
+      (await store.lookup(physicalOffset))?.properties?.get("INNER_MULTI_QUEUE_OFFSET"),
+      "1,2",
+    );
+    t.equal(await putStatus(store.put(to("%LMQ%c"))), "LMQ_CONSUME_QUEUE_NUM_EXCEEDED");
+    t.equal(await putStatus(store.put(to("plain"))), "MESSAGE_ILLEGAL");
+    const check = async (open: MessageStore) => {
+      t.same(await bodies(open, "%LMQ%a"), ["%LMQ%a,%LMQ%b", "%LMQ%a,%LMQ%b"]);
+      t.same(await bodies(open, "%LMQ%b"), ["%LMQ%a,%LMQ%b", "%LMQ%b", "%LMQ%a,%LMQ%b"]);
+      t.equal((await bodies(open)).length, 3);
+    };
+    await check(store);
+    const killed = await openStore(t, killedCopy(t, dir), lmq, { binding });
+    await check(killed.store);
+    await killed.store.put(to("%LMQ%a"));
+    t.equal(killed.store.maxOffset("%LMQ%a"), 3);
+  },
+);
+
+t.test("records of transactions: prepared and rolled back ones are in no queue", async (t) => {
+  const { store } = await openStore(t, storePath(t));
+  for (const [sysFlag, offset] of [
+    [4, 0],
+    [0, 0],
+    [12, 0],
+    [8, 1],
+    [0, 2],
+  ] as const) {
+    t.equal((await store.put(message(`${sysFlag}`, { sysFlag }))).queueOffset, offset);
+  }
+  t.same(await bodies(store), ["0", "8", "0"]);
+});
+
+t.test(
+  "store times never go back, and watermarks, stats and arrivals tell what happened",
+  async (t) => {
+    const clock = new FakeClock();
+    const arrivals: unknown[] = [];
+    const { store } = await openStore(t, storePath(t), SYNC, {
+      clock,
+      onArrival: (a) => arrivals.push(a),
+    });
+    const first = await store.put(message("a", { tags: "TagA" }));
+    clock.setWall(clock.now() - 60_000);
+    const second = await store.put(message("b"));
+    t.ok(second.storeTimestamp >= first.storeTimestamp);
+    t.same(arrivals, [
+      {
+        topic: "T",
+        queueId: 0,
+        logicOffset: 1,
+        tagsCode: 2598919,
+        storeTimestamp: first.storeTimestamp,
+      },
+      {
+        topic: "T",
+        queueId: 0,
+        logicOffset: 2,
+        tagsCode: 0,
+        storeTimestamp: second.storeTimestamp,
+      },
+    ]);
+    const end = second.physicalOffset + second.size;
+    t.same(store.watermarks, { wrote: end, committed: end, flushed: end, dispatched: end });
+    t.match(store.stats(), {
+      messagesPut: 2,
+      putsFailed: 0,
+      forces: 2,
+      waitingPuts: 0,
+      pendingBytes: 0,
+    });
+    await store.putBatch({ topic: "T", messages: [message("c"), message("d"), message("e")] });
+    t.equal(store.stats().messagesPut, 5);
+  },
+);
