@@ -220,7 +220,7 @@ function text(facts: Facts): string {
     rows.push([
       "",
       slot
-        ? `forcelog: log durable to ${slot.logEnd}, queues to ${slot.queuesEnd}; ${slot.queueCount} queues, ${slot.unitCount} units`
+        ? `forcelog: log durable to ${slot.logEnd}, queues to ${slot.queuesEnd}; ${plural(slot.queueCount, "queue")}, ${plural(slot.unitCount, "unit")}`
         : "forcelog: nothing, or void since another store was here",
     ]);
   }

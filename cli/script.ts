@@ -61,40 +61,43 @@ function checkTopics(topics: unknown): void {
   if (!isFields(topics)) throw new Error('Cannot use "topics" of the script: expected an object');
   for (const [topic, attributes] of Object.entries(topics)) {
     if (isFields(attributes) && attributes["queue.type"] === "BatchCQ") {
-      throw notServed(`topic "${topic}" with "queue.type" = "BatchCQ"`);
+      throw notServed('"queue.type" "BatchCQ"', `topic "${topic}"`);
     }
   }
 }
 
 function checkStep(step: Fields, where: string): void {
   const { op = "put" } = step;
-  checkName(op, OPS, OPS_NOT_SERVED, `"op" of ${where}`);
+  checkName("op", op, OPS, OPS_NOT_SERVED, where);
   if (op !== "put" && op !== "putBatch") return;
   const members = op === "putBatch" ? listOf(step.messages, `"messages" of ${where}`) : [];
   for (const fields of [step, ...members]) {
     const name = FIELDS_NOT_SERVED.find((field) => field in fields);
-    if (name !== undefined) throw notServed(`"${name}" of ${where}`);
+    if (name !== undefined) throw notServed(`"${name}"`, where);
   }
-  if (step.innerBatch === true) throw notServed(`"innerBatch" of ${where}`);
+  if (step.innerBatch === true) throw notServed('"innerBatch"', where);
 }
 
 function checkRead({ read }: Fields, where: string): void {
-  checkName(read, READS, READS_NOT_SERVED, `"read" of ${where}`);
+  checkName("read", read, READS, READS_NOT_SERVED, where);
 }
 
 function checkName(
+  field: string,
   name: unknown,
   served: readonly string[],
   notServedYet: readonly string[],
-  what: string,
+  where: string,
 ): void {
   if (served.includes(name as string)) return;
-  if (notServedYet.includes(name as string)) throw notServed(`${what}, ${show(name)}`);
-  throw new Error(`Cannot use ${what}, ${show(name)}: expected one of ${served.join(", ")}`);
+  if (notServedYet.includes(name as string)) throw notServed(`"${field}" ${show(name)}`, where);
+  throw new Error(
+    `Cannot use "${field}" ${show(name)} in ${where}: expected one of ${served.join(", ")}`,
+  );
 }
 
-function notServed(what: string): Error {
-  return new Error(`Cannot run the script: ${what}, is not served yet`);
+function notServed(what: string, where: string): Error {
+  return new Error(`Cannot run the script: ${what} is not served yet (${where})`);
 }
 
 function show(value: unknown): string {

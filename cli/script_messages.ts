@@ -64,9 +64,11 @@ export function batchOf(step: Fields, i: number): MessageBatch {
   for (const item of listIn(step, "messages")) {
     const repeat = numberIn(item, "repeat", 1);
     for (let k = 0; k < repeat; k++) {
+      const number = repeat > 1 ? k : i;
       messages.push({
         flag: numberIn(item, "flag", 0),
-        ...content(item, repeat > 1 ? k : i),
+        body: bodyOf(item.body, number),
+        propertiesString: copiedMapText(properties(item, number)),
       });
     }
   }
@@ -112,6 +114,25 @@ function properties(step: Fields, i: number): Record<string, string> {
     entries.set(substitute(name, i), substitute(textOf(value, `properties.${name}`), i));
   }
   return Object.fromEntries(entries);
+}
+
+/**
+ * Property text in the order of a Java `HashMap` that was copied from another map: its buckets are
+ * as few as fit, where a client's own map begins with 16.
+ */
+function copiedMapText(map: Readonly<Record<string, string>>): string {
+  const entries = Object.entries(map);
+  let buckets = 1;
+  while (buckets < Math.floor(entries.length / 0.75 + 1)) buckets *= 2;
+  const bucketOf = (name: string): number => {
+    let hash = 0;
+    for (let at = 0; at < name.length; at++) hash = (31 * hash + name.charCodeAt(at)) | 0;
+    return (hash ^ (hash >>> 16)) & (buckets - 1);
+  };
+  return entries
+    .sort(([a], [b]) => bucketOf(a) - bucketOf(b))
+    .map(([name, value]) => `${name}\u0001${value}${PROPERTY_SEPARATOR}`)
+    .join("");
 }
 
 function bodyOf(body: unknown, i: number): Buffer {

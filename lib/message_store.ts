@@ -8,42 +8,24 @@ import { totalmem } from "node:os";
 import { resolve } from "node:path";
 import { createAbort, removeAbort } from "./checkpoint/abort_file.ts";
 import { type CheckpointLongs, writeCheckpoint } from "./checkpoint/store_checkpoint.ts";
-import type { Blocked } from "./commit_log/append_gate.ts";
-import { type Appended, CommitLog } from "./commit_log/commit_log.ts";
-import type { ConsumeQueue } from "./consume_queue/consume_queue.ts";
+import { CommitLog } from "./commit_log/commit_log.ts";
 import { ConsumeQueueFlusher } from "./consume_queue/consume_queue_flusher.ts";
 import type { ConsumeQueueTable } from "./consume_queue/consume_queue_table.ts";
 import { decodeUnit, type QueueUnit, UNIT_BYTES } from "./consume_queue/queue_unit.ts";
 import { Arrivals } from "./dispatch/arrivals.ts";
-import { type Arrival, type Dispatched, Dispatcher } from "./dispatch/dispatcher.ts";
-import { PutError, StoreError } from "./errors.ts";
-import { type Clock, systemClock } from "./io/clock.ts";
+import { type Dispatched, Dispatcher } from "./dispatch/dispatcher.ts";
+import { StoreError } from "./errors.ts";
 import { createDirectory, removeFile } from "./io/directory.ts";
 import type { FileSystem } from "./io/file_system.ts";
-import { NodeFileSystem } from "./io/node_file_system.ts";
-import { OverlayFileSystem } from "./io/overlay_file_system.ts";
 import { StoreLock } from "./io/store_lock.ts";
-import { type StorePaths, storePaths } from "./io/store_paths.ts";
-import { parseHost } from "./message/host.ts";
-import {
-  LIGHT_QUEUE_ID,
-  LIGHT_QUEUE_PREFIX,
-  lightQueuesOf,
-  withLightQueueOffsets,
-} from "./message/light_queues.ts";
+import type { StorePaths } from "./io/store_paths.ts";
 import type { Message, MessageBatch } from "./message/message.ts";
 import { parseMessageId } from "./message/message_id.ts";
-import { batchViolation, brokerViolation, storeViolation } from "./message/message_rules.ts";
-import {
-  type OutgoingRecord,
-  prepareBatch,
-  prepareRecord,
-  type RecordDefaults,
-} from "./message/outgoing_record.ts";
-import { PutResult } from "./message/put_result.ts";
+import type { PutResult } from "./message/put_result.ts";
 import type { StoredMessage } from "./message/record.ts";
-import { DelayLevels } from "./message/tags_code.ts";
+import type { DelayLevels } from "./message/tags_code.ts";
 import { type ResolvedOptions, resolveOptions, type StoreOptions } from "./options.ts";
+import { PutPath } from "./put/put_path.ts";
 import { type ConsumeRequest, consume } from "./read/consume.ts";
 import { type LogEntry, readLog } from "./read/log_reader.ts";
 import { type GetRequest, type GetResult, MessageReader } from "./read/message_reader.ts";
@@ -55,26 +37,9 @@ import {
 } from "./recovery/recovery.ts";
 import { listStoreFiles, type StoreFiles } from "./recovery/store_files.ts";
 import { checkStoreKind } from "./recovery/store_kind.ts";
-import { OpenFiles } from "./segment/open_files.ts";
+import type { OpenFiles } from "./segment/open_files.ts";
+import { type OpenContext, openContext, type StoreEnvironment } from "./store_environment.ts";
 import type { PhysicalOffset, QueueOffset } from "./units.ts";
-
-/** What surrounds a store; everything has a default. */
-export interface StoreEnvironment {
-  /** @default the machine's file system */
-  readonly fileSystem?: FileSystem;
-  /** @default the machine's clock */
-  readonly clock?: Clock;
-  /**
-   * Opens a store for looking at it: as it would be after its recovery, without changing a byte,
-   * with the file sizes that are found, and without a lock, so beside a live broker too. Puts are
-   * refused. @default false
-   */
-  readonly readOnly?: boolean;
-  /** Told of what deserves attention but is no error of a call. @default `process.emitWarning` */
-  readonly onWarning?: (warning: string) => void;
-  /** Told of each message as it becomes readable, in order. RocketMQ: `MessageArrivingListener`. */
-  readonly onArrival?: (arrival: Arrival) => void;
-}
 
 /** `opening` and back to `closed` it goes only once; `failed` is a store that can only be read. */
 export type StoreState = "open" | "failed" | "closing" | "closed";
@@ -164,15 +129,13 @@ export class MessageStore {
   readonly #arrivals = new Arrivals();
   readonly #flusher: ConsumeQueueFlusher<Mark>;
   readonly #reader: MessageReader;
-  readonly #hosts: Pick<RecordDefaults, "bornHost" | "storeHost">;
+  readonly #puts: PutPath;
   readonly #delayLevels: DelayLevels;
   #longs: CheckpointLongs;
   /** Every record below has its units on disk. */
   #queuesDurable: PhysicalOffset;
   #state: StoreState = "open";
   #closing: Promise<void> | undefined;
-  #messagesPut = 0;
-  #putsFailed = 0;
 
   private constructor(
     context: OpenContext,
@@ -189,10 +152,6 @@ export class MessageStore {
     this.#files = files;
     this.#lock = lock;
     this.#queues = store.queues;
-    this.#hosts = {
-      bornHost: parseHost(options.bornHost),
-      storeHost: parseHost(options.storeHost),
-    };
     this.#delayLevels = delayLevels;
     this.#longs = store.checkpoint.longs;
     this.#queuesDurable = report.end;
@@ -227,6 +186,7 @@ export class MessageStore {
           },
           failed: (error) => {
             if (this.#state === "open") this.#state = "failed";
+            this.#flusher.stop();
             environment.onWarning(`${error.message}; the store takes no more puts`);
           },
           slowForce: (ms) => {
@@ -250,6 +210,13 @@ export class MessageStore {
       publish: (mark) => this.#publish(mark),
       warn: (error) => environment.onWarning(error.message),
       failed: (error) => this.#log.pipeline.fail(error),
+    });
+    this.#puts = new PutPath({
+      log: this.#log,
+      queues: this.#queues,
+      options,
+      clock: environment.clock,
+      flushQueues: () => this.#flushQueues(),
     });
     this.#reader = new MessageReader({
       log: this.#log,
@@ -382,14 +349,7 @@ export class MessageStore {
    * @throws {TypeError | RangeError} if a field is of a wrong type or out of its range.
    */
   put(message: Message): Promise<PutResult> {
-    try {
-      this.#admit();
-      if (this.#options.brokerChecks) this.#refuseIf(brokerViolation(message));
-      const record = prepareRecord(message, this.#defaults());
-      return this.#append([record], record.wait);
-    } catch (error) {
-      return this.#refused(error);
-    }
+    return this.#puts.put(message, this.#refusal());
   }
 
   /**
@@ -397,14 +357,7 @@ export class MessageStore {
    * Promises and errors are those of {@linkcode MessageStore.put}.
    */
   putBatch(batch: MessageBatch): Promise<PutResult> {
-    try {
-      this.#admit();
-      if (this.#options.brokerChecks) this.#refuseIf(batchViolation(batch));
-      const records = prepareBatch(batch, this.#defaults());
-      return this.#append(records, records[0]?.wait ?? true);
-    } catch (error) {
-      return this.#refused(error);
-    }
+    return this.#puts.putBatch(batch, this.#refusal());
   }
 
   /** Reads messages of a queue by queue offset; the status says what was found, as RocketMQ's does. */
@@ -537,8 +490,7 @@ export class MessageStore {
 
   stats(): StoreStats {
     return {
-      messagesPut: this.#messagesPut,
-      putsFailed: this.#putsFailed,
+      ...this.#puts.counters,
       ...this.#log.pipeline.counters,
       pendingBytes: this.#log.pendingBytes,
       pendingBytesMax: this.#log.budgetBytes,
@@ -593,169 +545,12 @@ export class MessageStore {
     );
   }
 
-  /** Rows 1, 2, 3 and 7 of the checks before a put. */
-  #admit(): void {
-    const refuse = (why: string, cause?: unknown): PutError =>
-      new PutError("SERVICE_NOT_AVAILABLE", "not stored", `Cannot put: ${why}`, { cause });
-    if (this.#state === "closing" || this.#state === "closed") {
-      throw refuse(`the store is ${this.#state}`);
-    }
-    if (this.#environment.readOnly) throw refuse("the store is open for reading only");
-    if (this.#options.brokerRole === "SLAVE") throw refuse("the store is a slave");
-    const { failure, busyForMs } = this.#log.pipeline;
-    if (failure) throw refuse("an earlier write or sync failed", failure);
-    if (busyForMs > this.#options.osPageCacheBusyTimeOutMills) {
-      throw new PutError(
-        "OS_PAGE_CACHE_BUSY",
-        "not stored",
-        `Cannot put: a write has been going on for ${Math.round(busyForMs)} ms`,
-      );
-    }
-  }
-
-  #refuseIf(violation: ReturnType<typeof brokerViolation>): void {
-    if (violation) {
-      throw new PutError(violation.status, "not stored", `Cannot put: ${violation.reason}`);
-    }
-  }
-
-  #refused(error: unknown): Promise<never> {
-    this.#putsFailed++;
-    return Promise.reject(error);
-  }
-
-  #defaults(): RecordDefaults {
-    return {
-      ...this.#hosts,
-      now: this.#environment.clock.now(),
-      appendPropertyCrc: this.#options.enabledAppendPropCRC,
-      autoVersion: this.#options.autoMessageVersionOnTopicLen,
-    };
-  }
-
-  #append(records: readonly OutgoingRecord[], wait: boolean): Promise<PutResult> {
-    const { maxMessageSize, mappedFileSizeCommitLog: fileSize } = this.#options;
-    const [first] = records as readonly [OutgoingRecord];
-    const limits = { maxMessageSize, fileSize };
-    this.#refuseIf(storeViolation(records.length === 1 ? first : records, limits));
-    const queue = this.#queues.findOrCreate(first.topic, first.queueId);
-    const lightQueues = this.#lightQueuesOf(records);
-    const { gate } = this.#log;
-    if (!gate.closed) {
-      const put = this.#tryAppend(records, queue, lightQueues, wait);
-      if (typeof put !== "string") return put;
-      const { transientStorePoolEnable, fastFailIfNoBufferInStorePool } = this.#options;
-      if (put === "buffer" && transientStorePoolEnable && fastFailIfNoBufferInStorePool) {
-        throw new PutError(
-          "CREATE_MAPPED_FILE_FAILED",
-          "not stored",
-          "Cannot put: the write buffer is full",
-        );
-      }
-    }
-    // The caller's bodies may change once this call has returned.
-    const kept = records.map((record) => ({ ...record, body: Buffer.from(record.body) }));
-    return new Promise((resolve, reject) => {
-      const attempt = (): Blocked | undefined => {
-        const put = this.#tryAppend(kept, queue, lightQueues, wait);
-        if (typeof put === "string") return put;
-        resolve(put);
-        return undefined;
-      };
-      const refuse = (error: PutError): void => {
-        this.#putsFailed++;
-        reject(error);
-      };
-      gate.wait("buffer", attempt, refuse);
-      if (gate.length === 1) gate.drain();
-    });
-  }
-
-  /** Appends, or hurries what that has to wait for. */
-  #tryAppend(
-    records: readonly OutgoingRecord[],
-    queue: ConsumeQueue,
-    lightQueues: readonly ConsumeQueue[],
-    wait: boolean,
-  ): Promise<PutResult> | Blocked {
-    const placed =
-      lightQueues.length === 0
-        ? records
-        : records.map((record) =>
-            withLightQueueOffsets(
-              record,
-              lightQueues.map(({ nextOffset }) => nextOffset),
-            ),
-          );
-    const size = sizeOf(placed);
-    const appended = this.#log.append(placed, size, queue);
-    if (appended === "buffer") this.#log.makeRoom();
-    else if (appended === "queues") this.#flushQueues();
-    if (typeof appended === "string") return appended;
-    for (const lightQueue of lightQueues) lightQueue.nextOffset++;
-    return this.#acknowledge(placed, size, appended, wait);
-  }
-
-  /** The light queues that a message enters besides its own (`enableLmq`); a batch enters none. */
-  #lightQueuesOf(records: readonly OutgoingRecord[]): readonly ConsumeQueue[] {
-    const {
-      enableLmq,
-      enableMultiDispatch,
-      enableLmqQuota,
-      maxLmqConsumeQueueNum,
-      maxMessageSize,
-    } = this.#options;
-    const [record, ...more] = records as readonly [OutgoingRecord, ...OutgoingRecord[]];
-    if (!enableLmq || more.length > 0) return NO_QUEUES;
-    const names = lightQueuesOf(record);
-    if (names.length === 0) return NO_QUEUES;
-    const wrong = names.find((name) => !name.startsWith(LIGHT_QUEUE_PREFIX) || name.includes("/"));
-    if (wrong !== undefined) {
-      const reason = `light queue "${wrong}" does not begin with ${LIGHT_QUEUE_PREFIX}, or contains "/"`;
-      this.#refuseIf({ status: "MESSAGE_ILLEGAL", reason });
-    }
-    if (record.size > maxMessageSize) {
-      const reason = `the record has ${record.size} bytes, the most with light queues are ${maxMessageSize}`;
-      this.#refuseIf({ status: "MESSAGE_ILLEGAL", reason });
-    }
-    if (enableLmqQuota && enableMultiDispatch) {
-      const isNew = names.some((name) => !this.#queues.find(name, LIGHT_QUEUE_ID));
-      if (isNew && this.#queues.countTopics(LIGHT_QUEUE_PREFIX) >= maxLmqConsumeQueueNum) {
-        const reason = `there are ${maxLmqConsumeQueueNum} light queues already`;
-        this.#refuseIf({ status: "LMQ_CONSUME_QUEUE_NUM_EXCEEDED", reason });
-      }
-    }
-    return names.map((name) => this.#queues.findOrCreate(name, LIGHT_QUEUE_ID));
-  }
-
-  #acknowledge(
-    records: readonly OutgoingRecord[],
-    size: number,
-    appended: Appended,
-    wait: boolean,
-  ): Promise<PutResult> {
-    this.#messagesPut += records.length;
-    const { pipeline } = this.#log;
-    const { physicalOffset: offset } = appended;
-    return pipeline.keep(
-      pipeline.promised(wait),
-      appended.end,
-      new PutResult(records, size, appended),
-      () =>
-        new PutError(
-          "FLUSH_DISK_TIMEOUT",
-          "unknown",
-          `Cannot confirm the message at ${offset}: its sync takes longer than ${this.#options.syncFlushTimeout} ms`,
-          { offset },
-        ),
-      (cause) =>
-        new PutError(
-          "UNKNOWN_ERROR",
-          "unknown",
-          `Cannot confirm the message at ${offset}: ${cause.message}`,
-          { offset, cause },
-        ),
-    );
+  /** Why the store takes no puts, if it does not. */
+  #refusal(): string | undefined {
+    if (this.#state === "closing" || this.#state === "closed") return `the store is ${this.#state}`;
+    if (this.#environment.readOnly) return "the store is open for reading only";
+    if (this.#options.brokerRole === "SLAVE") return "the store is a slave";
+    return undefined;
   }
 
   #dispatch(visible: PhysicalOffset): void {
@@ -826,42 +621,6 @@ export class MessageStore {
       );
     }
   }
-}
-
-const NO_QUEUES: readonly ConsumeQueue[] = [];
-
-/** Bytes of all records. */
-function sizeOf(records: readonly OutgoingRecord[]): number {
-  let size = 0;
-  for (const record of records) size += record.size;
-  return size;
-}
-
-interface OpenContext {
-  readonly environment: Required<StoreEnvironment>;
-  readonly options: ResolvedOptions;
-  readonly paths: StorePaths;
-  readonly files: OpenFiles;
-  readonly delayLevels: DelayLevels;
-}
-
-function openContext(root: string, options: ResolvedOptions, given: StoreEnvironment): OpenContext {
-  const readOnly = given.readOnly ?? false;
-  const base = given.fileSystem ?? new NodeFileSystem();
-  const environment: Required<StoreEnvironment> = {
-    fileSystem: readOnly ? new OverlayFileSystem(base) : base,
-    clock: given.clock ?? systemClock,
-    readOnly,
-    onWarning: given.onWarning ?? ((warning) => process.emitWarning(warning, "ForcelogWarning")),
-    onArrival: given.onArrival ?? (() => undefined),
-  };
-  return {
-    environment,
-    options,
-    paths: storePaths(root, options.storePathCommitLog),
-    files: new OpenFiles(environment.fileSystem),
-    delayLevels: DelayLevels.parse(options.messageDelayLevel),
-  };
 }
 
 /** Files that a killed store had not finished making. */

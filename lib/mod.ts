@@ -42,7 +42,6 @@ export { StoredMessage } from "./message/record.ts";
 export {
   MessageStore,
   type QueueBounds,
-  type StoreEnvironment,
   type StoreState,
   type StoreStats,
   type StoreWatermarks,
@@ -54,4 +53,5 @@ export type { LogEntry } from "./read/log_reader.ts";
 export type { GetMessageStatus, GetRequest, GetResult } from "./read/message_reader.ts";
 export type { BadPlace, RecoveryReport } from "./recovery/recovery.ts";
 export type { ScanStart } from "./recovery/scan_start.ts";
+export type { StoreEnvironment } from "./store_environment.ts";
 export type { PhysicalOffset, QueueOffset } from "./units.ts";

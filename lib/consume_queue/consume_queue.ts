@@ -162,8 +162,7 @@ export class ConsumeQueue {
    */
   async units(from: QueueOffset, count: number): Promise<Buffer> {
     if (from < this.#min || from >= this.#max) return Buffer.alloc(0);
-    const fileEnd = from - (from % this.unitsPerFile) + this.unitsPerFile;
-    const end = Math.min(from + count, this.#max, fileEnd);
+    const end = Math.min(from + count, this.#max, this.#fileEnd(from));
     if (from >= this.#written) {
       const first = (from - this.#written) * UNIT_BYTES;
       // A copy: the tail moves when the queue is written.
@@ -241,56 +240,49 @@ export class ConsumeQueue {
     const files = this.#segments.segments;
     const first = (files[0]?.start ?? 0) / UNIT_BYTES;
     let end = first;
-    let lastUnit: Buffer | undefined;
-    for (let i = files.length - 1; i >= 0 && !lastUnit; i--) {
-      const start = (files[i] as Segment).start / UNIT_BYTES;
-      const found = await this.#lastUnitBelow(start, limit);
-      if (!found) continue;
-      end = start + found.count;
-      lastUnit = found.unit;
+    for (let i = files.length - 1; i >= 0; i--) {
+      const page = await this.#lastPageBelow((files[i] as Segment).start / UNIT_BYTES, limit);
+      if (page === undefined) continue;
+      end = page;
+      break;
+    }
+    let maxPhysicalOffset = -1;
+    scan: while (this.#segments.find(end * UNIT_BYTES)) {
+      const units = await this.#read(end, Math.min(end + SEARCH_UNITS, this.#fileEnd(end)));
+      for (let at = 0; at < units.length; at += UNIT_BYTES, end++) {
+        if (!isUnitBelow(units, at, limit)) break scan;
+        maxPhysicalOffset = isFiller(units, at) ? -1 : unitOffset(units, at) + unitSize(units, at);
+      }
     }
     this.startAt(end);
     this.#min = first;
-    this.#maxPhysicalOffset =
-      lastUnit && !isFiller(lastUnit, 0) ? unitOffset(lastUnit, 0) + unitSize(lastUnit, 0) : -1;
+    this.#maxPhysicalOffset = maxPhysicalOffset;
   }
 
-  /** The valid units below `limit` at the front of the file that starts at unit `start`. */
-  async #lastUnitBelow(
+  /** The last place in the file that starts at unit `start` from which on the next message is below. */
+  async #lastPageBelow(
     start: QueueOffset,
     limit: PhysicalOffset,
-  ): Promise<{ count: number; unit: Buffer } | undefined> {
-    const page = (index: number): Promise<Buffer> =>
-      this.#read(
-        start + index * SEARCH_UNITS,
-        start + Math.min((index + 1) * SEARCH_UNITS, this.unitsPerFile),
-      );
-    const counted = (units: Buffer): number => {
-      let at = 0;
-      while (at < units.length && isUnitBelow(units, at, limit)) at += UNIT_BYTES;
-      return at / UNIT_BYTES;
-    };
-    let low = 0;
-    let units = await page(0);
-    let count = counted(units);
-    if (count === 0) return undefined;
-    if (count === SEARCH_UNITS) {
-      // The last page that begins with a valid unit.
-      let high = Math.ceil(this.unitsPerFile / SEARCH_UNITS);
-      while (high - low > 1) {
-        const middle = Math.floor((low + high) / 2);
-        const probe = await page(middle);
-        if (counted(probe) > 0) {
-          low = middle;
-          units = probe;
-        } else {
-          high = middle;
+  ): Promise<QueueOffset | undefined> {
+    const end = start + this.unitsPerFile;
+    const isBelow = async (page: number): Promise<boolean> => {
+      for (let from = start + page * SEARCH_UNITS; from < end; from += SEARCH_UNITS) {
+        const units = await this.#read(from, Math.min(from + SEARCH_UNITS, end));
+        for (let at = 0; at < units.length; at += UNIT_BYTES) {
+          if (!isFiller(units, at)) return isUnitBelow(units, at, limit);
         }
       }
-      count = counted(units);
+      return false;
+    };
+    if (!(await isBelow(0))) return undefined;
+    let low = 0;
+    let high = Math.ceil(this.unitsPerFile / SEARCH_UNITS);
+    while (high - low > 1) {
+      const middle = Math.floor((low + high) / 2);
+      if (await isBelow(middle)) low = middle;
+      else high = middle;
     }
-    const at = (count - 1) * UNIT_BYTES;
-    return { count: low * SEARCH_UNITS + count, unit: units.subarray(at, at + UNIT_BYTES) };
+    return start + low * SEARCH_UNITS;
   }
 
   /** Removes every file: the queue is about to be rebuilt from the log. */
@@ -316,7 +308,8 @@ export class ConsumeQueue {
   async clearBehind(): Promise<string[]> {
     const done: string[] = [];
     const end = this.#written * UNIT_BYTES;
-    for (const segment of this.#segments.dropFrom(end)) {
+    // The last one first: whenever this is cut short, the files that are left have no gap.
+    for (const segment of this.#segments.dropFrom(end).reverse()) {
       this.#unforced.delete(segment);
       await this.#context.files.close(segment.path);
       await removeFile(this.#context.fileSystem, segment.path);
@@ -337,18 +330,42 @@ export class ConsumeQueue {
     return done;
   }
 
-  /** Moves `min` to the first unit whose record starts at `logMin` or behind it. */
+  /** Moves `min` to the first message whose record starts at `logMin` or behind it. */
   async correctMin(logMin: PhysicalOffset): Promise<void> {
-    let low = Math.max((this.#segments.first?.start ?? this.#min * UNIT_BYTES) / UNIT_BYTES, 0);
+    let low = (this.#segments.first?.start ?? this.#min * UNIT_BYTES) / UNIT_BYTES;
     this.#min = low;
     let high = this.#max;
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
-      const unit = await this.units(middle, 1);
-      if (unit.length > 0 && (isFiller(unit, 0) || unitOffset(unit, 0) < logMin)) low = middle + 1;
+      const next = await this.#nextMessage(middle, high);
+      if (next && next.physicalOffset < logMin) low = next.offset + 1;
       else high = middle;
     }
-    this.#min = low;
+    this.#min = (await this.#nextMessage(low, this.#max))?.offset ?? this.#max;
+  }
+
+  /** The first message from `from` on and before `end`: fillers, and files that are gone, have none. */
+  async #nextMessage(
+    from: QueueOffset,
+    end: QueueOffset,
+  ): Promise<{ offset: QueueOffset; physicalOffset: PhysicalOffset } | undefined> {
+    for (let offset = from; offset < end; ) {
+      if (offset < this.#written && !this.#segments.find(offset * UNIT_BYTES)) {
+        const next = this.#segments.nextFrom(offset * UNIT_BYTES);
+        offset = next ? next.start / UNIT_BYTES : this.#written;
+        continue;
+      }
+      const units = await this.units(offset, Math.min(SEARCH_UNITS, end - offset));
+      for (let at = 0; at < units.length; at += UNIT_BYTES, offset++) {
+        if (!isFiller(units, at)) return { offset, physicalOffset: unitOffset(units, at) };
+      }
+    }
+    return undefined;
+  }
+
+  /** Behind the last unit of the file that holds `offset`. */
+  #fileEnd(offset: QueueOffset): QueueOffset {
+    return offset - (offset % this.unitsPerFile) + this.unitsPerFile;
   }
 
   async #read(from: QueueOffset, end: QueueOffset): Promise<Buffer> {
@@ -394,7 +411,8 @@ export class ConsumeQueue {
 function isUnitBelow(units: Buffer, at: number, limit: PhysicalOffset): boolean {
   if (!isUnit(units, at)) return false;
   // The high half of an offset that is no safe integer has more than 21 bits.
-  return isFiller(units, at) || (units.readUInt32BE(at) < 2 ** 21 && unitOffset(units, at) < limit);
+  if (units.readUInt32BE(at) >= 2 ** 21) return false;
+  return isFiller(units, at) || unitOffset(units, at) < limit;
 }
 
 function lastNonZero(bytes: Buffer): number {

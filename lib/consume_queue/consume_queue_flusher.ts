@@ -41,6 +41,8 @@ export class ConsumeQueueFlusher<Mark> {
   #round: Promise<void> = Promise.resolve();
   #thoroughRound: Promise<void> | undefined;
   #closed = false;
+  /** A sync that failed is never tried again. */
+  #failure: unknown;
 
   constructor(context: FlusherContext<Mark>) {
     this.#context = context;
@@ -66,10 +68,15 @@ export class ConsumeQueueFlusher<Mark> {
     return this.#thoroughRound;
   }
 
-  /** Waits for the round under way; none comes after it. */
-  async close(): Promise<void> {
+  /** No round begins by itself any more. */
+  stop(): void {
     this.#closed = true;
     this.#timer?.cancel();
+  }
+
+  /** Waits for the round under way; none comes after it. */
+  async close(): Promise<void> {
+    this.stop();
     await this.#round.catch(() => undefined);
   }
 
@@ -114,6 +121,7 @@ export class ConsumeQueueFlusher<Mark> {
   }
 
   async #thorough(): Promise<void> {
+    if (this.#failure) throw this.#failure;
     const { queues, clock, capture, forceLog, publish, failed } = this.#context;
     this.#lastThoroughAt = clock.monotonic();
     const mark = capture();
@@ -124,6 +132,7 @@ export class ConsumeQueueFlusher<Mark> {
       try {
         await queue.force();
       } catch (error) {
+        this.#failure = error;
         if (error instanceof StoreError) failed(error);
         throw error;
       }

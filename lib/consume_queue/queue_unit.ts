@@ -87,7 +87,11 @@ export function isUnit(bytes: Buffer, at: number): boolean {
 }
 
 export function isFiller(bytes: Buffer, at: number): boolean {
-  return unitSize(bytes, at) === FILLER_SIZE && unitOffset(bytes, at) === 0;
+  return (
+    unitSize(bytes, at) === FILLER_SIZE &&
+    bytes.readInt32BE(at + OFFSET_AT) === 0 &&
+    bytes.readInt32BE(at + OFFSET_AT + 4) === 0
+  );
 }
 
 function writeInt64(target: Buffer, at: number, value: number): void {

@@ -24,17 +24,20 @@ import type { ResolvedOptions } from "../options.ts";
 import { OS_PAGE_SIZE, type PhysicalOffset } from "../units.ts";
 import type { OpenFiles } from "./open_files.ts";
 import { positionIn, type Segment } from "./segment.ts";
+import { Turn } from "./turn.ts";
 import { Waiters } from "./waiters.ts";
 import type { Piece, WriteBuffer } from "./write_buffer.ts";
 
 /** Most bytes that a commit writes on the main thread: 256 KiB take about 60 µs. */
 const NOW_BYTES_MAX = 256 * 1024;
-/** Commits on the main thread, or puts that wait for nothing, before the event loop must have turned. */
-const NOW_COMMITS_PER_TURN = 64;
-/** A write on the main thread that took longer was held back by the kernel, in ms. */
-const HELD_BACK_MS = 2;
-/** For so long the commits then go through a thread, in ms. */
-const HELD_BACK_PAUSE_MS = 100;
+/**
+ * A write on the main thread that took so long was held back by the kernel, in ms: where writers
+ * are faster than the device, it lets them sleep for 10 ms and more (`balance_dirty_pages`). A
+ * thread that only lost its processor is back sooner.
+ */
+const HELD_BACK_MS = 10;
+/** The commits then go through a thread for so many times as long. */
+const HELD_BACK_TIMES = 10;
 /** Most bytes of one write: what a thread writes without a look at who else came. */
 const PIECE_BYTES_MAX = 16 * 1024 * 1024;
 /** A force that takes longer is reported, in ms (`CommitLog`: "flush data to disk costs"). */
@@ -88,13 +91,13 @@ export class FlushPipeline {
 
   #commitScheduled = false;
   #committing: Promise<void> | undefined;
-  #commitsThisTurn = 0;
-  #keptThisTurn = 0;
-  #turn: Promise<void> | undefined;
+  readonly #turn = new Turn();
   #heldBackUntil = 0;
   #writeStartedAt: number | undefined;
   #forceWanted = false;
   #forcing: Promise<void> | undefined;
+  /** A sync is on its way. */
+  #syncing = false;
   #commitTimer: Timer | undefined;
   #flushTimer: Timer | undefined;
   #deadlineTimer: Timer | undefined;
@@ -147,6 +150,7 @@ export class FlushPipeline {
 
   /** Called after each append, in the same turn, with the log's new end. */
   appended(end: PhysicalOffset): void {
+    if (!this.#sync) this.#turn.spend(end - this.#wrote);
     this.#wrote = end;
     if (this.#sync) {
       this.#wantForce();
@@ -184,7 +188,9 @@ export class FlushPipeline {
     onFailure: (cause: StoreError) => Error,
   ): Promise<T> {
     if (this.#failure) return Promise.reject(onFailure(this.#failure));
-    if (promised === "append") return this.#keepNow(value);
+    if (promised === "append") {
+      return this.#turn.over ? this.#turn.next().then(() => value) : Promise.resolve(value);
+    }
     return new Promise<T>((resolve, reject) => {
       const timed = promised === "force";
       const waiter = {
@@ -203,22 +209,6 @@ export class FlushPipeline {
         if (this.#forceWaiters.size === 1) this.#armDeadline();
       }
     });
-  }
-
-  /** A producer that awaits put after put must not keep the event loop, nor its own commits, waiting. */
-  #keepNow<T>(value: T): Promise<T> {
-    if (this.#keptThisTurn < NOW_COMMITS_PER_TURN) {
-      this.#keptThisTurn++;
-      return Promise.resolve(value);
-    }
-    this.#turn ??= new Promise((resolve) => {
-      setImmediate(() => {
-        this.#turn = undefined;
-        this.#keptThisTurn = 0;
-        resolve();
-      });
-    });
-    return this.#turn.then(() => value);
   }
 
   /**
@@ -277,15 +267,9 @@ export class FlushPipeline {
   #scheduleCommit(): void {
     if (this.#commitScheduled || this.#committing) return;
     this.#commitScheduled = true;
-    if (this.#commitsThisTurn < NOW_COMMITS_PER_TURN) {
-      // At the end of this stretch of JavaScript: all that is put in it shares one write.
-      process.nextTick(this.#commitTurn);
-    } else {
-      setImmediate(() => {
-        this.#commitsThisTurn = 0;
-        this.#commitTurn();
-      });
-    }
+    // At the end of this stretch of JavaScript: all that is put in it shares one write.
+    if (this.#turn.over) setImmediate(this.#commitTurn);
+    else process.nextTick(this.#commitTurn);
   }
 
   readonly #commitTurn = (): void => {
@@ -294,17 +278,18 @@ export class FlushPipeline {
     const piece = this.#buffer.next(PIECE_BYTES_MAX);
     if (!piece) return;
     const handle = this.#context.files.ready(piece.segment.path);
+    const startedAt = this.#clock.monotonic();
+    // Not beside a sync: while it writes the journal, whoever writes to the same file waits for it.
     const now =
       handle !== undefined &&
       piece.bytes <= NOW_BYTES_MAX &&
       piece.segment.unverifiedIdentity === undefined &&
-      this.#clock.monotonic() >= this.#heldBackUntil;
+      !this.#syncing &&
+      startedAt >= this.#heldBackUntil;
     if (!now) {
       this.#committing = this.#commitInThread();
       return;
     }
-    this.#commitsThisTurn++;
-    const startedAt = this.#clock.monotonic();
     try {
       writeFullyNow(handle, piece.buffers, piece.position);
     } catch (cause) {
@@ -312,8 +297,9 @@ export class FlushPipeline {
       return;
     }
     const endedAt = this.#clock.monotonic();
-    if (endedAt - startedAt > HELD_BACK_MS) this.#heldBackUntil = endedAt + HELD_BACK_PAUSE_MS;
-    this.#committedPiece(piece);
+    const tookMs = endedAt - startedAt;
+    if (tookMs >= HELD_BACK_MS) this.#heldBackUntil = endedAt + HELD_BACK_TIMES * tookMs;
+    this.#committedPiece(piece, endedAt);
     if (this.#buffer.pendingBytes > 0) this.#scheduleCommit();
   };
 
@@ -353,16 +339,16 @@ export class FlushPipeline {
       this.#writeStartedAt = undefined;
     }
     if (this.#failure) return false;
-    this.#committedPiece(piece);
+    this.#committedPiece(piece, this.#clock.monotonic());
     return true;
   }
 
-  #committedPiece(piece: Piece): void {
+  #committedPiece(piece: Piece, now: number): void {
     this.#buffer.release(piece);
     this.#committed = piece.end;
     this.counters.commits++;
     this.counters.committedBytes += piece.bytes;
-    this.#lastCommitAt = this.#clock.monotonic();
+    this.#lastCommitAt = now;
     this.#context.listener.committed(piece.end);
     this.#commitWaiters.resolveTo(piece.end);
     if (!this.#sync) this.#afterAsyncCommit();
@@ -469,11 +455,14 @@ export class FlushPipeline {
   /** Syncs, in ascending order, the files with bytes between the two offsets. */
   async #forceFiles(from: PhysicalOffset, to: PhysicalOffset): Promise<boolean> {
     for (const segment of this.#context.segmentsBetween(from, to)) {
+      this.#syncing = true;
       try {
         await this.#context.files.use(segment.path, (handle) => handle.fdatasync());
       } catch (cause) {
         this.#failedAt("sync", segment, positionIn(segment, from), cause);
         return false;
+      } finally {
+        this.#syncing = false;
       }
     }
     return !this.#failure;

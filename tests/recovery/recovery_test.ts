@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import type { PutResult } from "../../lib/mod.ts";
 import { rejection } from "../support/rejections.ts";
 import {
   bodies,
@@ -39,7 +40,7 @@ eachBinding(
   async (t, binding) => {
     const dir = storePath(t);
     const { store } = await openStore(t, dir, FILES_1K, { binding });
-    const puts = [];
+    const puts: PutResult[] = [];
     for (let i = 0; i < 20; i++) puts.push(await store.put(message(`${i}`.padEnd(400, "."))));
     await store.checkpoint();
     const copy = killedCopy(t, dir);
@@ -82,7 +83,7 @@ eachBinding(
   async (t, binding) => {
     const dir = storePath(t);
     const { store } = await openStore(t, dir, {}, { binding });
-    const puts = [];
+    const puts: PutResult[] = [];
     for (let i = 0; i < 30; i++) puts.push(await store.put(message(`${i}`.padEnd(3000, "."))));
     await store.checkpoint();
     const copy = killedCopy(t, dir);

@@ -269,6 +269,8 @@ t.test("FlushPipeline latches on the first failed sync", async (t) => {
     waits.push(rig.put(100), rig.pipeline.durable(250), rig.pipeline.flush());
     const ends = outcomes(waits);
     await turns(10);
+    // Written beside the sync, in a thread.
+    if (options.flushDiskType === "ASYNC_FLUSH") await waits[4];
     held.release();
     const found = await ends;
     const { failure } = rig.pipeline;
@@ -411,60 +413,90 @@ t.test("FlushPipeline in ASYNC_FLUSH writes much at once in a thread", async (t)
 
 t.test("FlushPipeline goes through a thread while the kernel holds writers back", async (t) => {
   const rig = await PipelineRig.make(t, ASYNC);
-  const slow = new Set([1]);
-  const { pwritevNow } = await spyOnTime(rig, slow);
+  const { pwritevNow } = await slowWrite(rig, 12);
   await rig.warm();
   for (let i = 0; i < 3; i++) await rig.put(100);
   t.equal(pwritevNow(), 1, "the slow one");
   t.equal(rig.fs.count("pwritev"), 2, "the next ones in a thread");
-  await rig.clock.advance(100);
+  await rig.clock.advance(119);
+  await rig.put(100);
+  t.equal(pwritevNow(), 1, "for ten times as long");
+  await rig.clock.advance(1);
   await rig.put(100);
   t.equal(pwritevNow(), 2, "and at once again after a pause");
   rig.checkFiles();
 });
 
-/** Lets the nth write on the main thread take 3 ms by the rig's clock. */
-async function spyOnTime(rig: PipelineRig, slow: ReadonlySet<number>) {
+t.test("FlushPipeline goes on at once after a write that only lost its processor", async (t) => {
+  const rig = await PipelineRig.make(t, ASYNC);
+  const { pwritevNow } = await slowWrite(rig, 9);
+  await rig.warm();
+  for (let i = 0; i < 3; i++) await rig.put(100);
+  t.equal(pwritevNow(), 3);
+});
+
+t.test("FlushPipeline goes through a thread beside a sync, which holds writers up", async (t) => {
+  const rig = await PipelineRig.make(t, ASYNC);
+  await rig.warm();
+  await rig.put(100);
+  const held = rig.fs.hold("fdatasync");
+  const flushed = rig.pipeline.flush();
+  await held.waiting;
+  await rig.put(100);
+  t.equal(rig.fs.count("pwritevNow"), 1);
+  t.equal(rig.fs.count("pwritev"), 1, "beside the sync");
+  held.release();
+  await flushed;
+  t.equal(rig.pipeline.flushed, 100, "which did not cover it");
+  await rig.put(100);
+  t.equal(rig.fs.count("pwritevNow"), 2, "at once again after it");
+  rig.checkFiles();
+});
+
+/** The first write on the main thread takes so long. */
+async function slowWrite(rig: PipelineRig, ms: number) {
   const monotonic = rig.clock.monotonic.bind(rig.clock);
   let late = 0;
   let looks = 0;
   rig.clock.monotonic = () => {
-    const count = rig.fs.count("pwritevNow");
-    if (slow.has(count) && looks++ === 0) late = 3;
+    if (rig.fs.count("pwritevNow") === 1 && looks++ === 0) late = ms;
     return monotonic() + late;
   };
   return { pwritevNow: () => rig.fs.count("pwritevNow") };
 }
 
-t.test("FlushPipeline lets the event loop turn under a producer that awaits each put", async (t) => {
-  for (const [name, options] of Object.entries(ALL_MODES)) {
-    const rig = await PipelineRig.make(t, options, { fileSize: 4 * 1024 * 1024 });
-    await rig.warm();
-    let done = false;
-    let immediates = 0;
-    let most = 0;
-    let since = 0;
-    const count = (): void => {
-      immediates++;
-      since = 0;
-      if (!done) setImmediate(count);
-    };
-    setImmediate(count);
-    let timerFired = false;
-    setTimeout(() => {
-      timerFired = true;
-    }, 1);
-    const startedAt = performance.now();
-    for (let i = 0; i < 300 || (performance.now() - startedAt < 20 && i < 5000); i++) {
-      await rig.put(100);
-      most = Math.max(most, ++since);
+t.test(
+  "FlushPipeline lets the event loop turn under a producer that awaits each put",
+  async (t) => {
+    for (const [name, options] of Object.entries(ALL_MODES)) {
+      const rig = await PipelineRig.make(t, options, { fileSize: 4 * 1024 * 1024 });
+      await rig.warm();
+      let done = false;
+      let immediates = 0;
+      let most = 0;
+      let since = 0;
+      const count = (): void => {
+        immediates++;
+        since = 0;
+        if (!done) setImmediate(count);
+      };
+      setImmediate(count);
+      let timerFired = false;
+      setTimeout(() => {
+        timerFired = true;
+      }, 1);
+      const startedAt = performance.now();
+      for (let i = 0; i < 300 || (performance.now() - startedAt < 20 && i < 5000); i++) {
+        await rig.put(100);
+        most = Math.max(most, ++since);
+      }
+      done = true;
+      t.ok(immediates >= 4, `${name}: ${immediates} turns`);
+      t.ok(most <= 130, `${name}: at most ${most} puts in one turn`);
+      t.ok(timerFired, `${name}: timers fire`);
     }
-    done = true;
-    t.ok(immediates >= 4, `${name}: ${immediates} turns`);
-    t.ok(most <= 130, `${name}: at most ${most} puts in one turn`);
-    t.ok(timerFired, `${name}: timers fire`);
-  }
-});
+  },
+);
 
 t.test("FlushPipeline makes sure of a file made ahead before its first byte", async (t) => {
   const cases: Record<string, (segment: Segment) => void> = {
@@ -781,8 +813,7 @@ async function interleave(t: Test, options: StoreOptions, seed: number): Promise
         void put.then(() => {
           if (left-- > 0) void track(rig.put(1 + random(300)));
         });
-      }
-      else if (what === 4) await null;
+      } else if (what === 4) await null;
       else if (what < 7) await put;
     }
   };

@@ -41,7 +41,9 @@ function tell(report: Report): void {
 /** A file system that kills the process at the n-th call that changes anything. */
 function deadly({ atChange, tornBytes }: NonNullable<StoreSpec["dies"]>): InterceptedFileSystem {
   let changes = 0;
-  const die = (): void => process.kill(process.pid, "SIGKILL");
+  const die = (): void => {
+    process.kill(process.pid, "SIGKILL");
+  };
   const fileSystem: InterceptedFileSystem = new InterceptedFileSystem(
     new NodeFileSystem(),
     (call: Call, proceed: () => unknown): unknown => {

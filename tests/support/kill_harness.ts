@@ -130,13 +130,13 @@ interface Found {
 }
 
 /** What the acknowledgements of a mode are worth. */
-export type Promise_ = "kept when killed" | "may lose the newest";
+export type Keeps = "all" | "all but the newest";
 
 export class Ledger {
   readonly dir: string;
   readonly options: StoreOptions;
   readonly plan: Plan;
-  readonly promise: Promise_;
+  readonly keeps: Keeps;
   /** How often something was found after a kill. */
   kills = 0;
   acknowledgedMessages = 0;
@@ -146,11 +146,11 @@ export class Ledger {
   /** In the order of the log, as of the last look. */
   #found: readonly Found[] = [];
 
-  constructor(dir: string, options: StoreOptions, plan: Plan, promise: Promise_) {
+  constructor(dir: string, options: StoreOptions, plan: Plan, keeps: Keeps) {
     this.dir = dir;
     this.options = options;
     this.plan = plan;
-    this.promise = promise;
+    this.keeps = keeps;
   }
 
   /** Messages in the log. */
@@ -192,8 +192,6 @@ export class Ledger {
   /**
    * Compares an open store with what has to be in it.
    *
-   * @param newProcess A process of this generation was killed since the last look. Its puts may be
-   *   there without having been acknowledged; those of others can only be what they were.
    * @returns What is wrong, at most a dozen of it.
    */
   async compare(store: MessageStore): Promise<string[]> {
@@ -304,7 +302,7 @@ export class Ledger {
       const { at } = acknowledged;
       const put = this.#stepOf(acknowledged);
       const isNew = acknowledged.generation === this.#generation;
-      if (this.promise === "may lose the newest" && isNew && at && at.physicalOffset >= end) {
+      if (this.keeps === "all but the newest" && isNew && at && at.physicalOffset >= end) {
         lost.push(acknowledged);
         continue;
       }
@@ -313,7 +311,9 @@ export class Ledger {
         const name = nameOf({ generation, lane, step, item });
         const one = byName.get(name);
         if (!one) {
-          blame(`message ${name} was acknowledged${at ? ` at ${at.physicalOffset}` : ""} and is lost`);
+          blame(
+            `message ${name} was acknowledged${at ? ` at ${at.physicalOffset}` : ""} and is lost`,
+          );
         } else if (at && item === 0) {
           const { place } = one;
           const moved =

@@ -43,7 +43,7 @@ export interface Step {
   readonly queueId: number;
   readonly kind: "single" | "batch" | "prepared";
   readonly wait: boolean;
-  readonly items: readonly { readonly body: Buffer; readonly tags: string }[];
+  readonly items: readonly (BatchItem & { readonly body: Buffer })[];
   /** Pause before the next step, in ms. */
   readonly pauseMs: number;
 }
@@ -83,7 +83,7 @@ export function stepOf(plan: Plan, { generation, lane, step }: Omit<Identity, "i
 export function messageOf(step: Step): Message | MessageBatch {
   const { topic, queueId, kind, wait, items } = step;
   const waiting = wait ? {} : { waitStoreMsgOK: false };
-  if (kind === "batch") return { topic, queueId, messages: items as BatchItem[], ...waiting };
+  if (kind === "batch") return { topic, queueId, messages: items, ...waiting };
   const sysFlag = kind === "prepared" ? { sysFlag: TRANSACTION_PREPARED } : {};
   return { topic, queueId, ...items[0]!, ...sysFlag, ...waiting };
 }

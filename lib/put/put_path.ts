@@ -1,0 +1,246 @@
+/**
+ * The way of a put: rules, records, append, promise. RocketMQ: `CommitLog.asyncPutMessage`, with
+ * the hooks of the broker before it.
+ *
+ * @module
+ */
+
+import type { Blocked } from "../commit_log/append_gate.ts";
+import type { Appended, CommitLog } from "../commit_log/commit_log.ts";
+import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
+import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
+import { PutError } from "../errors.ts";
+import type { Clock } from "../io/clock.ts";
+import { parseHost } from "../message/host.ts";
+import {
+  LIGHT_QUEUE_ID,
+  LIGHT_QUEUE_PREFIX,
+  lightQueuesOf,
+  withLightQueueOffsets,
+} from "../message/light_queues.ts";
+import type { Message, MessageBatch } from "../message/message.ts";
+import {
+  batchViolation,
+  brokerViolation,
+  storeViolation,
+  type Violation,
+} from "../message/message_rules.ts";
+import {
+  type OutgoingRecord,
+  prepareBatch,
+  prepareRecord,
+  type RecordDefaults,
+} from "../message/outgoing_record.ts";
+import { PutResult } from "../message/put_result.ts";
+import type { ResolvedOptions } from "../options.ts";
+
+export interface PutPathContext {
+  readonly log: CommitLog;
+  readonly queues: ConsumeQueueTable;
+  readonly options: ResolvedOptions;
+  readonly clock: Clock;
+  /** Hurries the queues, which are too far behind the log. */
+  readonly flushQueues: () => void;
+}
+
+const NO_QUEUES: readonly ConsumeQueue[] = [];
+
+export class PutPath {
+  readonly #context: PutPathContext;
+  readonly #options: ResolvedOptions;
+  readonly #hosts: Pick<RecordDefaults, "bornHost" | "storeHost">;
+  /** Messages appended, and puts that were refused before that. */
+  readonly counters = { messagesPut: 0, putsFailed: 0 };
+
+  /** @throws {RangeError} if the option `bornHost` or `storeHost` is no address. */
+  constructor(context: PutPathContext) {
+    const { options } = context;
+    this.#context = context;
+    this.#options = options;
+    this.#hosts = {
+      bornHost: parseHost(options.bornHost),
+      storeHost: parseHost(options.storeHost),
+    };
+  }
+
+  /** @param refusal Why the store takes no puts, if it does not. */
+  put(message: Message, refusal: string | undefined): Promise<PutResult> {
+    try {
+      this.#admit(refusal);
+      if (this.#options.brokerChecks) refuseIf(brokerViolation(message));
+      const record = prepareRecord(message, this.#defaults());
+      return this.#append([record], record.wait);
+    } catch (error) {
+      return this.#refused(error);
+    }
+  }
+
+  putBatch(batch: MessageBatch, refusal: string | undefined): Promise<PutResult> {
+    try {
+      this.#admit(refusal);
+      if (this.#options.brokerChecks) refuseIf(batchViolation(batch));
+      const records = prepareBatch(batch, this.#defaults());
+      return this.#append(records, records[0]?.wait ?? true);
+    } catch (error) {
+      return this.#refused(error);
+    }
+  }
+
+  /** What a broker asks of the store before it looks at a message. */
+  #admit(refusal: string | undefined): void {
+    const { failure, busyForMs } = this.#context.log.pipeline;
+    const why = refusal ?? (failure && "an earlier write or sync failed");
+    if (why !== undefined) {
+      const facts = { cause: failure };
+      throw new PutError("SERVICE_NOT_AVAILABLE", "not stored", `Cannot put: ${why}`, facts);
+    }
+    if (busyForMs > this.#options.osPageCacheBusyTimeOutMills) {
+      const reason = `a write has been going on for ${Math.round(busyForMs)} ms`;
+      refuseIf({ status: "OS_PAGE_CACHE_BUSY", reason });
+    }
+  }
+
+  #refused(error: unknown): Promise<never> {
+    this.counters.putsFailed++;
+    return Promise.reject(error);
+  }
+
+  #defaults(): RecordDefaults {
+    return {
+      ...this.#hosts,
+      now: this.#context.clock.now(),
+      appendPropertyCrc: this.#options.enabledAppendPropCRC,
+      autoVersion: this.#options.autoMessageVersionOnTopicLen,
+    };
+  }
+
+  #append(records: readonly OutgoingRecord[], wait: boolean): Promise<PutResult> {
+    const { maxMessageSize, mappedFileSizeCommitLog: fileSize } = this.#options;
+    const [first] = records as readonly [OutgoingRecord];
+    const limits = { maxMessageSize, fileSize };
+    refuseIf(storeViolation(records.length === 1 ? first : records, limits));
+    const lightQueues = this.#lightQueuesOf(records);
+    const queue = this.#context.queues.findOrCreate(first.topic, first.queueId);
+    const { gate } = this.#context.log;
+    // Behind others it waits for whatever they wait for.
+    let blocked: Blocked = "buffer";
+    if (!gate.closed) {
+      const put = this.#tryAppend(records, queue, lightQueues, wait);
+      if (typeof put !== "string") return put;
+      blocked = put;
+      const { transientStorePoolEnable, fastFailIfNoBufferInStorePool } = this.#options;
+      if (put === "buffer" && transientStorePoolEnable && fastFailIfNoBufferInStorePool) {
+        refuseIf({ status: "CREATE_MAPPED_FILE_FAILED", reason: "the write buffer is full" });
+      }
+    }
+    // The caller's bodies may change once this call has returned.
+    const kept = records.map((record) => ({ ...record, body: Buffer.from(record.body) }));
+    return new Promise((resolve, reject) => {
+      const attempt = (): Blocked | undefined => {
+        const put = this.#tryAppend(kept, queue, lightQueues, wait);
+        if (typeof put === "string") return put;
+        resolve(put);
+        return undefined;
+      };
+      const refuse = (error: PutError): void => {
+        this.counters.putsFailed++;
+        reject(error);
+      };
+      gate.wait(blocked, attempt, refuse);
+    });
+  }
+
+  /** Appends, or hurries what that has to wait for. */
+  #tryAppend(
+    records: readonly OutgoingRecord[],
+    queue: ConsumeQueue,
+    lightQueues: readonly ConsumeQueue[],
+    wait: boolean,
+  ): Promise<PutResult> | Blocked {
+    const { log, flushQueues } = this.#context;
+    const placed = lightQueues.length === 0 ? records : withOffsets(records, lightQueues);
+    const size = sizeOf(placed);
+    const appended = log.append(placed, size, queue);
+    if (appended === "buffer") log.makeRoom();
+    else if (appended === "queues") flushQueues();
+    if (typeof appended === "string") return appended;
+    for (const lightQueue of lightQueues) lightQueue.nextOffset++;
+    return this.#acknowledge(placed, size, appended, wait);
+  }
+
+  /** The light queues that a message enters besides its own (`enableLmq`); a batch enters none. */
+  #lightQueuesOf(records: readonly OutgoingRecord[]): readonly ConsumeQueue[] {
+    const { queues } = this.#context;
+    const { enableLmq, enableMultiDispatch, enableLmqQuota } = this.#options;
+    const { maxLmqConsumeQueueNum, maxMessageSize } = this.#options;
+    const [record, ...more] = records as readonly [OutgoingRecord, ...OutgoingRecord[]];
+    if (!enableLmq || more.length > 0) return NO_QUEUES;
+    const names = lightQueuesOf(record);
+    if (names.length === 0) return NO_QUEUES;
+    const wrong = names.find((name) => !name.startsWith(LIGHT_QUEUE_PREFIX) || name.includes("/"));
+    if (wrong !== undefined) {
+      const reason = `light queue "${wrong}" does not begin with ${LIGHT_QUEUE_PREFIX}, or contains "/"`;
+      refuseIf({ status: "MESSAGE_ILLEGAL", reason });
+    }
+    if (record.size > maxMessageSize) {
+      const reason = `the record has ${record.size} bytes, the most with light queues are ${maxMessageSize}`;
+      refuseIf({ status: "MESSAGE_ILLEGAL", reason });
+    }
+    if (enableLmqQuota && enableMultiDispatch) {
+      const isNew = names.some((name) => !queues.find(name, LIGHT_QUEUE_ID));
+      if (isNew && queues.countTopics(LIGHT_QUEUE_PREFIX) >= maxLmqConsumeQueueNum) {
+        const reason = `there are ${maxLmqConsumeQueueNum} light queues already`;
+        refuseIf({ status: "LMQ_CONSUME_QUEUE_NUM_EXCEEDED", reason });
+      }
+    }
+    return names.map((name) => queues.findOrCreate(name, LIGHT_QUEUE_ID));
+  }
+
+  #acknowledge(
+    records: readonly OutgoingRecord[],
+    size: number,
+    appended: Appended,
+    wait: boolean,
+  ): Promise<PutResult> {
+    this.counters.messagesPut += records.length;
+    const { pipeline } = this.#context.log;
+    const { physicalOffset: offset } = appended;
+    const unknown = (status: PutError["status"], why: string, cause?: unknown): PutError =>
+      new PutError(status, "unknown", `Cannot confirm the message at ${offset}: ${why}`, {
+        offset,
+        cause,
+      });
+    return pipeline.keep(
+      pipeline.promised(wait),
+      appended.end,
+      new PutResult(records, size, appended),
+      () =>
+        unknown(
+          "FLUSH_DISK_TIMEOUT",
+          `its sync takes longer than ${this.#options.syncFlushTimeout} ms`,
+        ),
+      (cause) => unknown("UNKNOWN_ERROR", cause.message, cause),
+    );
+  }
+}
+
+function refuseIf(violation: Violation | undefined): void {
+  if (violation) {
+    throw new PutError(violation.status, "not stored", `Cannot put: ${violation.reason}`);
+  }
+}
+
+function withOffsets(
+  records: readonly OutgoingRecord[],
+  lightQueues: readonly ConsumeQueue[],
+): OutgoingRecord[] {
+  const offsets = lightQueues.map(({ nextOffset }) => nextOffset);
+  return records.map((record) => withLightQueueOffsets(record, offsets));
+}
+
+/** Bytes of all records. */
+function sizeOf(records: readonly OutgoingRecord[]): number {
+  let size = 0;
+  for (const record of records) size += record.size;
+  return size;
+}

@@ -1,0 +1,82 @@
+/**
+ * What surrounds a store: the machine, and who listens.
+ *
+ * @module
+ */
+
+import type { Arrival } from "./dispatch/dispatcher.ts";
+import { type Clock, systemClock } from "./io/clock.ts";
+import type { FileSystem } from "./io/file_system.ts";
+import { NodeFileSystem } from "./io/node_file_system.ts";
+import { OverlayFileSystem } from "./io/overlay_file_system.ts";
+import { type StorePaths, storePaths } from "./io/store_paths.ts";
+import { DelayLevels } from "./message/tags_code.ts";
+import type { ResolvedOptions } from "./options.ts";
+import { OpenFiles } from "./segment/open_files.ts";
+
+/** What surrounds a store; everything has a default. */
+export interface StoreEnvironment {
+  /** @default the machine's file system */
+  readonly fileSystem?: FileSystem;
+  /** @default the machine's clock */
+  readonly clock?: Clock;
+  /**
+   * Opens a store for looking at it: as it would be after its recovery, without changing a byte,
+   * with the file sizes that are found, and without a lock, so beside a live broker too. Puts are
+   * refused. @default false
+   */
+  readonly readOnly?: boolean;
+  /** Told of what deserves attention but is no error of a call. @default `process.emitWarning` */
+  readonly onWarning?: (warning: string) => void;
+  /** Told of each message as it becomes readable, in order. RocketMQ: `MessageArrivingListener`. */
+  readonly onArrival?: (arrival: Arrival) => void;
+}
+
+/** Everything that opening a store needs. */
+export interface OpenContext {
+  readonly environment: Required<StoreEnvironment>;
+  readonly options: ResolvedOptions;
+  readonly paths: StorePaths;
+  readonly files: OpenFiles;
+  readonly delayLevels: DelayLevels;
+}
+
+export function openContext(
+  root: string,
+  options: ResolvedOptions,
+  given: StoreEnvironment,
+): OpenContext {
+  const readOnly = given.readOnly ?? false;
+  const base = given.fileSystem ?? new NodeFileSystem();
+  const environment: Required<StoreEnvironment> = {
+    fileSystem: readOnly ? new OverlayFileSystem(base) : base,
+    clock: given.clock ?? systemClock,
+    readOnly,
+    onWarning: guarded(given.onWarning ?? emitWarning),
+    onArrival: guarded(given.onArrival ?? (() => undefined)),
+  };
+  return {
+    environment,
+    options,
+    paths: storePaths(root, options.storePathCommitLog),
+    files: new OpenFiles(environment.fileSystem),
+    delayLevels: DelayLevels.parse(options.messageDelayLevel),
+  };
+}
+
+function emitWarning(warning: string): void {
+  process.emitWarning(warning, "ForcelogWarning");
+}
+
+/** A listener's error must not reach the write path: it is thrown where nothing depends on it. */
+function guarded<T>(listener: (value: T) => void): (value: T) => void {
+  return (value) => {
+    try {
+      listener(value);
+    } catch (error) {
+      setImmediate(() => {
+        throw error;
+      });
+    }
+  };
+}

@@ -1,0 +1,174 @@
+// Processes that are killed with SIGKILL while they put messages, over and over on the same
+// directories, and what is there afterwards.
+//
+// The seed is printed; FORCELOG_SEED=<seed> chooses the same options, messages and moments again.
+// What the machine does between two moments is not in its hands.
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { MessageStore, type StoreOptions } from "../../lib/mod.ts";
+import { Child, type Keeps, Ledger, type StoreSpec } from "../support/kill_harness.ts";
+import type { Plan } from "../support/kill_plan.ts";
+import { type Random, randomOf } from "../support/random.ts";
+
+/** Each is a family of stores in one process, which is killed and succeeded so often. */
+const FAMILIES = 5;
+const GENERATIONS = 6;
+/** Families at the same time. */
+const AT_ONCE = 2;
+/** The least number of stores that were killed and looked at. */
+const ROUNDS_MIN = 50;
+/** A child that needs longer to reach the moment of its death is killed there and then, in ms. */
+const PATIENCE_MS = 10_000;
+
+const MODES: readonly { readonly name: string; readonly options: StoreOptions; keeps: Keeps }[] = [
+  { name: "SYNC_FLUSH", options: { flushDiskType: "SYNC_FLUSH" }, keeps: "all" },
+  { name: "ASYNC_FLUSH", options: { flushDiskType: "ASYNC_FLUSH" }, keeps: "all" },
+  {
+    name: "pool",
+    options: { flushDiskType: "ASYNC_FLUSH", transientStorePoolEnable: true },
+    keeps: "all but the newest",
+  },
+];
+
+const seed = Number(process.env.FORCELOG_SEED ?? Math.floor(Math.random() * 2 ** 31));
+
+function oneOf<T>(random: Random, values: readonly T[]): T {
+  return values[random(values.length)] as T;
+}
+
+/** Small files, and services that are in a hurry, late, or anything between. */
+function optionsOf(random: Random): StoreOptions {
+  return {
+    mappedFileSizeCommitLog: oneOf(random, [16, 32, 64]) * 1024,
+    mappedFileSizeConsumeQueue: oneOf(random, [200, 400, 2000]),
+    maxMessageSize: 12 * 1024,
+    flushIntervalConsumeQueue: oneOf(random, [5, 50, 1000]),
+    flushConsumeQueueLeastPages: oneOf(random, [0, 2]),
+    flushConsumeQueueThoroughInterval: oneOf(random, [20, 200, 60_000]),
+    flushIntervalCommitLog: oneOf(random, [5, 500]),
+    commitIntervalCommitLog: oneOf(random, [20, 200]),
+    enabledAppendPropCRC: random(2) === 0,
+    readUnCommitted: random(3) === 0,
+  };
+}
+
+function planOf(random: Random): Plan {
+  return {
+    seed: random(2 ** 31),
+    lanes: 1 + random(6),
+    window: oneOf(random, [1, 1, 4, 16]),
+    steps: 500,
+    topics: 1 + random(3),
+    queuesPerTopic: 1 + random(4),
+    bodyBytesMax: oneOf(random, [200, 2000, 9000]),
+    batches: oneOf(random, [0, 10, 50]),
+    loose: oneOf(random, [0, 20]),
+    prepared: 3,
+    pauseEvery: oneOf(random, [4, 16, 64]),
+  };
+}
+
+/** Runs one process on the stores and sees it die, at a moment that `random` chooses. */
+async function liveAndDie(random: Random, ledgers: readonly Ledger[]): Promise<Child> {
+  const way = random(10);
+  // One of the stores ends its process itself, often in the middle of its recovery.
+  const suicide = way < 4 ? random(ledgers.length) : -1;
+  const dies: NonNullable<StoreSpec["dies"]> = {
+    atChange: 1 + random(way === 0 ? 300 : 40),
+    ...(random(2) === 0 ? { tornBytes: random(6000) } : {}),
+  };
+  const child = new Child({
+    stores: ledgers.map((ledger, i) => ledger.next(i === suicide ? { dies } : {})),
+  });
+  if (way === 4) {
+    // While the stores open.
+    await child.until(() => child.count("opening") > 0, PATIENCE_MS);
+    await new Promise((resolve) => setTimeout(resolve, random(30)));
+  } else {
+    const enough = 1 + random(600);
+    const failedOrDone = () => child.failure !== undefined || child.count("done") > 0;
+    await child.until(() => child.count("acknowledged") >= enough || failedOrDone(), PATIENCE_MS);
+    await new Promise((resolve) => setTimeout(resolve, random(20)));
+  }
+  await child.kill();
+  ledgers.forEach((ledger, i) => {
+    ledger.note(child, i);
+  });
+  return child;
+}
+
+/** Opens the store in this process and puts on; what is there has to be as it was left. */
+async function goOn(t: Test, ledger: Ledger): Promise<void> {
+  const { dir, options } = ledger;
+  const environment = { onWarning: () => undefined };
+  const store = await MessageStore.open(dir, options, environment);
+  t.same(await ledger.compare(store), [], "after recovery");
+  const ends = new Map<string, number>();
+  for (let i = 0; i < 20; i++) {
+    const topic = `topic-${i % 3}`;
+    const end = ends.get(topic) ?? store.maxOffset(topic);
+    const { queueOffset } = await store.put({ topic, body: Buffer.from(`after ${i}`) });
+    if (queueOffset !== end) t.fail(`queue ${topic} goes on at ${queueOffset}, not ${end}`);
+    ends.set(topic, end + 1);
+  }
+  await store.close();
+  t.notOk(existsSync(join(dir, "abort")), "it was closed");
+  const again = await MessageStore.open(dir, options, environment);
+  t.ok(again.recovery.cleanStop);
+  t.equal(again.recovery.cut, undefined);
+  for (const [topic, end] of ends) t.equal(again.maxOffset(topic), end);
+  await again.close();
+}
+
+async function family(t: Test, number: number): Promise<number> {
+  const random = randomOf(seed + number);
+  const ledgers = MODES.map(({ name, options, keeps }) => {
+    const dir = join(t.testdirName, name);
+    return new Ledger(dir, { ...optionsOf(random), ...options }, planOf(random), keeps);
+  });
+  let rounds = 0;
+  for (let generation = 0; generation < GENERATIONS; generation++) {
+    const child = await liveAndDie(random, ledgers);
+    t.equal(child.failure, undefined, "no put failed");
+    for (const [i, ledger] of ledgers.entries()) {
+      const name = `${MODES[i]?.name}, generation ${generation}`;
+      if (!existsSync(ledger.dir)) continue;
+      const wrong = await ledger.look();
+      rounds++;
+      t.same(
+        wrong,
+        [],
+        `${name}: ${JSON.stringify(ledger.options)} ${JSON.stringify(ledger.plan)}`,
+      );
+      if (wrong.length > 0) return rounds;
+    }
+  }
+  for (const [i, ledger] of ledgers.entries()) {
+    const { kills, acknowledgedMessages, messages, lostMessages } = ledger;
+    t.comment(
+      `${MODES[i]?.name}: ${kills} kills, ${acknowledgedMessages} messages acknowledged, ${lostMessages} lost, ${messages} there`,
+    );
+    if (ledger.keeps === "all") t.equal(lostMessages, 0);
+    await goOn(t, ledger);
+  }
+  return rounds;
+}
+
+t.comment(`FORCELOG_SEED=${seed}`);
+
+t.test("what was acknowledged survives any number of kills", async (t) => {
+  let rounds = 0;
+  let next = 0;
+  const work = Array.from({ length: AT_ONCE }, async () => {
+    for (let number = next++; number < FAMILIES; number = next++) {
+      await t.test(`family ${number} of seed ${seed}`, async (t) => {
+        t.testdir();
+        rounds += await family(t, number);
+      });
+    }
+  });
+  await Promise.all(work);
+  t.ok(rounds >= ROUNDS_MIN, `${rounds} rounds`);
+});

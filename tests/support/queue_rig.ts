@@ -1,0 +1,99 @@
+/**
+ * Consume queues without a store around them.
+ *
+ * @module
+ */
+
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Test } from "tap";
+import { ConsumeQueue, type QueueContext } from "../../lib/consume_queue/consume_queue.ts";
+import { UNIT_BYTES, unitOffset, unitSize } from "../../lib/consume_queue/queue_unit.ts";
+import { NodeFileSystem } from "../../lib/io/node_file_system.ts";
+import { OpenFiles } from "../../lib/segment/open_files.ts";
+import { segmentOf } from "../../lib/segment/segment.ts";
+import { InterceptedFileSystem } from "../../lib/testing/mod.ts";
+
+/** Bytes of each message's record in the log of a rig. */
+export const RECORD = 100;
+
+export class QueueRig {
+  readonly fs = new InterceptedFileSystem(new NodeFileSystem());
+  readonly files = new OpenFiles(this.fs);
+  readonly context: QueueContext;
+
+  /** @param unitsPerFile Units in one file. */
+  constructor(t: Test, unitsPerFile = 10) {
+    const root = mkdtempSync(join(t.testdir(), "store-"));
+    const [directory, staging] = [join(root, "consumequeue"), join(root, "forcelog")];
+    for (const path of [directory, staging]) mkdirSync(path);
+    this.context = {
+      fileSystem: this.fs,
+      files: this.files,
+      directory,
+      staging,
+      fileSize: unitsPerFile * UNIT_BYTES,
+    };
+    t.teardown(async () => {
+      this.fs.clear();
+      await this.files.closeAll();
+    });
+  }
+
+  get folder(): string {
+    return join(this.context.directory, "T", "0");
+  }
+
+  get starts(): number[] {
+    return existsSync(this.folder) ? readdirSync(this.folder).sort().map(Number) : [];
+  }
+
+  queue(): ConsumeQueue {
+    return new ConsumeQueue(this.context, "T", 0);
+  }
+
+  /** The queue as an open finds its files. */
+  reopened(): ConsumeQueue {
+    const segments = this.starts.map((start) =>
+      segmentOf(this.folder, start, this.context.fileSize),
+    );
+    return new ConsumeQueue(this.context, "T", 0, segments);
+  }
+
+  /** All files, one behind the other. */
+  bytes(): Buffer {
+    return Buffer.concat(this.starts.map((start) => readFileSync(this.path(start))));
+  }
+
+  path(start: number): string {
+    return segmentOf(this.folder, start, this.context.fileSize).path;
+  }
+}
+
+/** Appends messages up to `end`; message n lies at n × 100. */
+export function fill(queue: ConsumeQueue, end: number): void {
+  while (queue.max < end) {
+    const offset = queue.max;
+    if (queue.append(offset, offset * RECORD, RECORD, offset) !== "appended") {
+      throw new Error(`Unit ${offset} was not appended`);
+    }
+  }
+}
+
+/** Physical offsets of all units from `from` on; -1 for a filler. */
+export async function offsets(queue: ConsumeQueue, from = queue.min): Promise<number[]> {
+  const found: number[] = [];
+  for (let next = from; next < queue.max; ) {
+    const units = await queue.units(next, 1000);
+    if (units.length === 0) throw new Error(`No units at ${next}`);
+    for (let at = 0; at < units.length; at += UNIT_BYTES) {
+      found.push(unitSize(units, at) === 0x7fffffff ? -1 : unitOffset(units, at));
+    }
+    next += units.length / UNIT_BYTES;
+  }
+  return found;
+}
+
+export function range(from: number, end: number): number[] {
+  return Array.from({ length: Math.max(0, end - from) }, (_, i) => (from + i) * RECORD);
+}
