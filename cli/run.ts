@@ -13,7 +13,7 @@ import { type JsonObject, jsonText } from "./json.ts";
 import type { Verb } from "./main.ts";
 import { flagIn, numberIn, parseScript, type Script, textIn } from "./script.ts";
 import { batchOf, dependsOnPlace, messageOf, type PutPlace } from "./script_messages.ts";
-import { read } from "./script_reads.ts";
+import { maxPhysicalOffset, read } from "./script_reads.ts";
 import { describe, type Terminal } from "./terminal.ts";
 
 /** Arrivals kept for a read of them. */
@@ -115,14 +115,10 @@ class Runner {
 
   async end(): Promise<void> {
     const { end } = this.#script;
-    const { wrote, flushed, dispatched } = this.#store.watermarks;
-    await this.#print({
-      op: "end",
-      end,
-      maxPhyOffset: wrote,
-      flushedWhere: flushed,
-      behind: wrote - dispatched,
-    });
+    const { flushed, dispatched } = this.#store.watermarks;
+    const maxPhyOffset = maxPhysicalOffset(this.#store);
+    const behind = maxPhyOffset - dispatched;
+    await this.#print({ op: "end", end, maxPhyOffset, flushedWhere: flushed, behind });
     if (end !== "halt") return;
     await this.#terminal.flushed();
     process.exit(0);
@@ -165,7 +161,7 @@ class Runner {
         return { flushed: this.#store.watermarks.flushed };
       case "waitDispatched": {
         const done = await this.#waitDispatched(numberIn(step, "ms", WAIT_DISPATCHED_MS));
-        return { done, maxPhyOffset: this.#store.watermarks.wrote };
+        return { done, maxPhyOffset: maxPhysicalOffset(this.#store) };
       }
       case "checkpoint":
         await this.#store.checkpoint();
@@ -199,8 +195,7 @@ class Runner {
   async #waitDispatched(ms: number): Promise<boolean> {
     const deadline = performance.now() + ms;
     for (;;) {
-      const { wrote, dispatched } = this.#store.watermarks;
-      if (dispatched >= wrote) return true;
+      if (this.#store.watermarks.dispatched >= maxPhysicalOffset(this.#store)) return true;
       if (performance.now() >= deadline) return false;
       await sleep(1);
     }

@@ -13,6 +13,11 @@ import { numberIn, textIn } from "./script.ts";
 /** Bits of RocketMQ's `RunningFlags`. */
 const NOT_WRITEABLE = 1 << 1;
 
+/** The end of the log as RocketMQ tells it: what waits in the pool does not count. */
+export function maxPhysicalOffset({ options, watermarks }: MessageStore): number {
+  return options.transientStorePoolEnable ? watermarks.committed : watermarks.wrote;
+}
+
 /** @param arrivals What became readable since the store was opened. */
 export async function read(
   store: MessageStore,
@@ -105,7 +110,7 @@ async function storeFacts(store: MessageStore): Promise<JsonObject> {
   const first = min < 0 ? undefined : await store.lookup(min);
   return {
     minPhyOffset: min,
-    maxPhyOffset: watermarks.wrote,
+    maxPhyOffset: maxPhysicalOffset(store),
     confirmOffset: watermarks.dispatched,
     earliestMessageTime: first?.storeTimestamp ?? -1,
     runningFlags: store.state === "failed" ? NOT_WRITEABLE : 0,

@@ -470,10 +470,14 @@ export class MessageStore {
     return this.#log.segments.minOffset ?? -1;
   }
 
-  /** Resolves once everything below `offset` would survive a power cut; does not hurry it. */
-  durable(offset: PhysicalOffset): Promise<void> {
+  /**
+   * Resolves once everything below `offset` would survive a power cut; does not hurry it.
+   *
+   * @throws {StoreError} what made the store `"failed"`; the signal's reason if it aborts.
+   */
+  durable(offset: PhysicalOffset, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
     checkWhole("offset", offset, 0);
-    return this.#log.pipeline.durable(offset);
+    return this.#log.pipeline.durable(offset, signal);
   }
 
   /** Makes everything that was put so far survive a power cut. */

@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
-#include <napi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +22,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include <uv.h>
+
+// A worker thread that is being terminated can't settle its promises nor throw any more; without
+// this the whole process would end over it.
+#define NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS
+#include <napi.h>
 
 #include <initializer_list>
 #include <string>
@@ -141,7 +145,9 @@ class Arguments {
 
   template <typename Error>
   void refuse(const std::string& message) {
-    if (ok_) Error::New(info_.Env(), message).ThrowAsJavaScriptException();
+    // A getter among the arguments may have thrown.
+    bool is_first = ok_ && !info_.Env().IsExceptionPending();
+    if (is_first) Error::New(info_.Env(), message).ThrowAsJavaScriptException();
     ok_ = false;
   }
 
@@ -175,12 +181,10 @@ Outcome make(const char* syscall, Call call) {
 template <typename Work>
 class Request final : public Napi::AsyncWorker {
  public:
-  Request(Napi::Env env, Work work, Napi::Array buffers)
-      : AsyncWorker(env, "forcelog"), deferred_(env), work_(std::move(work)) {
+  Request(Napi::Env env, napi_deferred deferred, Work work, Napi::Array buffers)
+      : AsyncWorker(env, "forcelog"), deferred_(deferred), work_(std::move(work)) {
     if (!buffers.IsEmpty()) buffers_ = Napi::Persistent(buffers);
   }
-
-  Napi::Promise promise() const { return deferred_.Promise(); }
 
  private:
   void Execute() override {
@@ -189,27 +193,32 @@ class Request final : public Napi::AsyncWorker {
   }
 
   void OnOK() override {
-    deferred_.Resolve(buffers_.IsEmpty() ? Env().Undefined()
-                                         : Napi::Number::New(Env(), outcome_.result));
+    Napi::Value answer = buffers_.IsEmpty() ? Env().Undefined()
+                                            : Napi::Number::New(Env(), outcome_.result);
+    napi_resolve_deferred(Env(), deferred_, answer);
   }
 
   void OnError(const Napi::Error&) override {
-    deferred_.Reject(system_error(Env(), outcome_.errnum, outcome_.syscall).Value());
+    Napi::Error error = system_error(Env(), outcome_.errnum, outcome_.syscall);
+    napi_reject_deferred(Env(), deferred_, error.Value());
   }
 
-  Napi::Promise::Deferred deferred_;
+  napi_deferred deferred_;
   Napi::Reference<Napi::Array> buffers_;
   Work work_;
   Outcome outcome_;
 };
 
 // Hands the work to libuv's threads and returns the promise. The request releases itself.
+// Not with Napi::Promise::Deferred: it can't say that there is no promise, as in a worker thread
+// that is being terminated.
 template <typename Work>
 Napi::Value submit(Napi::Env env, Work work, Napi::Array buffers = Napi::Array()) {
-  auto* request = new Request<Work>(env, std::move(work), buffers);
-  Napi::Promise promise = request->promise();
-  request->Queue();
-  return promise;
+  napi_deferred deferred;
+  napi_value promise;
+  if (napi_create_promise(env, &deferred, &promise) != napi_ok) return Napi::Value();
+  (new Request<Work>(env, deferred, std::move(work), buffers))->Queue();
+  return Napi::Value(env, promise);
 }
 
 // The buffers are noted one by one in an array of our own, so that they stay alive whatever the

@@ -366,3 +366,29 @@ t.test(
     t.equal(store.stats().messagesPut, 5);
   },
 );
+
+t.test(
+  "durable() waits for the force and no longer than its signal; reads let the event loop turn",
+  async (t) => {
+    const clock = new FakeClock();
+    const { store } = await openStore(t, storePath(t), {}, { clock });
+    await putMany(store, 300);
+    const end = store.watermarks.wrote;
+    const controller = new AbortController();
+    const aborted = rejection(store.durable(end, { signal: controller.signal }));
+    controller.abort(new Error("enough"));
+    t.match(await aborted, { message: "enough" });
+    const durable = store.durable(end);
+    await clock.advance(500);
+    await durable;
+    t.equal(store.watermarks.flushed, end);
+    let turned = false;
+    setTimeout(() => {
+      turned = true;
+    }, 0);
+    for (let i = 0; i < 100_000 && !turned; i++) {
+      await store.get({ topic: "T", offset: i % 300, maxMessages: 1 });
+    }
+    t.ok(turned, "a loop of reads does not keep timers waiting");
+  },
+);

@@ -409,10 +409,7 @@ export class ConsumeQueue {
 }
 
 function isUnitBelow(units: Buffer, at: number, limit: PhysicalOffset): boolean {
-  if (!isUnit(units, at)) return false;
-  // The high half of an offset that is no safe integer has more than 21 bits.
-  if (units.readUInt32BE(at) >= 2 ** 21) return false;
-  return isFiller(units, at) || unitOffset(units, at) < limit;
+  return isUnit(units, at) && (isFiller(units, at) || unitOffset(units, at) < limit);
 }
 
 function lastNonZero(bytes: Buffer): number {

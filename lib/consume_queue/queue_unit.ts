@@ -23,6 +23,8 @@ const TAGS_CODE_AT = SIZE_AT + 4;
 export const FILLER_SIZE = 0x7fffffff;
 
 const TWO_32 = 2 ** 32;
+/** The upper half of an offset that is a safe integer is below. */
+const OFFSET_HIGH_END = 2 ** 21;
 
 export interface QueueUnit {
   readonly physicalOffset: PhysicalOffset;
@@ -83,7 +85,7 @@ export function unitTagsHash(bytes: Buffer, at: number): number {
 
 /** Whether the unit leads anywhere, or fills the front; anything else is the end of the queue. */
 export function isUnit(bytes: Buffer, at: number): boolean {
-  return bytes.readInt32BE(at + OFFSET_AT) >= 0 && unitSize(bytes, at) > 0;
+  return bytes.readUInt32BE(at + OFFSET_AT) < OFFSET_HIGH_END && unitSize(bytes, at) > 0;
 }
 
 export function isFiller(bytes: Buffer, at: number): boolean {

@@ -8,8 +8,12 @@
 import type { CommitLog } from "../commit_log/commit_log.ts";
 import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
-import { isFiller, UNIT_BYTES, unitOffset, unitSize } from "../consume_queue/queue_unit.ts";
+import { isFiller, isUnit, UNIT_BYTES, unitOffset, unitSize } from "../consume_queue/queue_unit.ts";
 import { StoreError } from "../errors.ts";
+import {
+  PROPERTY_INNER_MULTI_DISPATCH,
+  PROPERTY_INNER_MULTI_QUEUE_OFFSET,
+} from "../message/property_names.ts";
 import { checkRecord, decodeRecord, type StoredMessage } from "../message/record.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
@@ -87,7 +91,8 @@ export class MessageReader {
 
   /**
    * @throws {StoreError} `STORE_RECORD_DAMAGED` if the first message to return is damaged;
-   *   `STORE_QUEUE_DAMAGED` if its unit leads to another message; `STORE_IO`.
+   *   `STORE_QUEUE_DAMAGED` if its unit leads to another message or to none; `STORE_IO`. Those before
+   *   such a message are returned first.
    */
   async get(request: GetRequest): Promise<GetResult> {
     const { topic, queueId = 0, offset } = request;
@@ -196,10 +201,10 @@ class Scan {
       let full = false;
       while (this.#next < end && !full) {
         const units = await this.#units(Math.min(unitsPerRead, end - this.#next));
-        if (!units) {
+        if (!units && this.#messages.length === 0) {
           return this.#answer("OFFSET_FOUND_NULL", fileEnd, min, max);
         }
-        full = await this.#take(units);
+        full = !units || (await this.#take(units));
       }
     }
     return this.#answer(this.#messages.length > 0 ? "FOUND" : this.#missed, this.#next, min, max);
@@ -220,9 +225,10 @@ class Scan {
   async #take(units: Buffer): Promise<boolean> {
     const first = this.#next;
     for (let at = 0; at < units.length; at += UNIT_BYTES) {
+      const queueOffset = first + at / UNIT_BYTES;
+      if (!isUnit(units, at)) return this.#stopAt(queueOffset, this.#damagedUnit(queueOffset));
       const place = { offset: unitOffset(units, at), size: unitSize(units, at) };
       if (this.#isFull(place) || this.#bytes >= this.#maxBytes) return true;
-      const queueOffset = first + at / UNIT_BYTES;
       this.#pulled = place.offset;
       this.#next = queueOffset + 1;
       if (place.offset < this.#skipTo) continue;
@@ -234,19 +240,13 @@ class Scan {
         this.#missed = "NO_MATCHED_MESSAGE";
         continue;
       }
-      const bytes = await this.#window.read(place, this.#following(units, at));
-      if (!bytes) {
+      const message = await this.#read(place, this.#following(units, at), queueOffset);
+      if (message instanceof StoreError) return this.#stopAt(queueOffset, message);
+      if (!message) {
         this.#missed = "MESSAGE_WAS_REMOVING";
         const { segments } = this.#context.log;
         this.#skipTo = segments.startOf(place.offset) + segments.fileSize;
         continue;
-      }
-      const message = this.#decode(bytes, place, queueOffset);
-      if (message instanceof StoreError) {
-        if (this.#messages.length === 0) throw message;
-        // What is good is returned first; the next call meets the damage.
-        this.#next = queueOffset;
-        return true;
       }
       if (this.#filter && !this.#filter.passes(message.tags)) {
         this.#missed = "NO_MATCHED_MESSAGE";
@@ -278,34 +278,64 @@ class Scan {
   }
 
   *#following(units: Buffer, from: number): Generator<RecordPlace> {
-    for (let at = from + UNIT_BYTES; at < units.length; at += UNIT_BYTES) {
+    for (let at = from + UNIT_BYTES; at < units.length && isUnit(units, at); at += UNIT_BYTES) {
       if (isFiller(units, at) || (this.#filter && !this.#mayPass(this.#filter, units, at)))
         continue;
       yield { offset: unitOffset(units, at), size: unitSize(units, at) };
     }
   }
 
-  #decode(
-    bytes: Buffer,
-    { offset, size }: RecordPlace,
+  /** What is good is returned first; the next call meets the error. @returns That the batch is full. */
+  #stopAt(queueOffset: QueueOffset, error: StoreError): true {
+    if (this.#messages.length === 0) throw error;
+    this.#next = queueOffset;
+    return true;
+  }
+
+  /** @returns The message, what is wrong with it, or `undefined` if its file is gone. */
+  async #read(
+    place: RecordPlace,
+    following: Iterable<RecordPlace>,
     queueOffset: QueueOffset,
-  ): StoredMessage | StoreError {
+  ): Promise<StoredMessage | StoreError | undefined> {
+    const { offset, size } = place;
+    const { segments } = this.#context.log;
+    let bytes: Buffer | undefined;
+    try {
+      bytes = await this.#window.read(place, following);
+    } catch (error) {
+      if (error instanceof StoreError) return error;
+      throw error;
+    }
+    if (!bytes) {
+      // Damage must not be taken for a message that is not there any more.
+      const isGone = offset < this.#maxPhysical && !segments.find(offset);
+      return isGone ? undefined : this.#damagedUnit(queueOffset);
+    }
     const check = checkRecord(bytes, 0, size, offset, { checkCrc: true });
     if (check.kind !== "record" || check.size !== size) {
-      const segment = this.#context.log.segments.find(offset);
+      const segment = segments.find(offset);
       const reason = check.kind === "bad" ? check.reason : "its size is not the one in the queue";
       return damaged(offset, reason, segment?.path, segment?.start ?? 0);
     }
     // A copy: a kept body must not keep the whole window.
     const message = decodeRecord(Buffer.from(bytes));
-    if (message.topic === this.#queue.topic && message.queueOffset !== queueOffset) {
-      return new StoreError(
-        "STORE_QUEUE_DAMAGED",
-        `Cannot read message ${queueOffset} of queue ${this.#queue.topic}/${this.#queue.queueId}: its unit leads to message ${message.queueOffset} at ${offset}`,
-        { offset, path: this.#queue.directory },
-      );
-    }
-    return message;
+    return isIn(message, this.#queue, queueOffset)
+      ? message
+      : this.#damagedUnit(queueOffset, message);
+  }
+
+  #damagedUnit(queueOffset: QueueOffset, found?: StoredMessage): StoreError {
+    const { topic, queueId, directory } = this.#queue;
+    return new StoreError(
+      "STORE_QUEUE_DAMAGED",
+      `Cannot read message ${queueOffset} of queue ${topic}/${queueId}: its unit leads to ${
+        found
+          ? `message ${found.queueOffset} of queue ${found.topic}/${found.queueId} at ${found.physicalOffset}`
+          : "no record"
+      }`,
+      found ? { offset: found.physicalOffset, path: directory } : { path: directory },
+    );
   }
 
   #answer(
@@ -338,6 +368,20 @@ function answer(
     bytes: 0,
     suggestPullingFromSlave: false,
   };
+}
+
+/** Whether the message is that one of the queue, its own or a light queue that it entered. */
+function isIn(
+  message: StoredMessage,
+  { topic, queueId }: ConsumeQueue,
+  offset: QueueOffset,
+): boolean {
+  if (message.topic === topic) {
+    return message.queueId === queueId && message.queueOffset === offset;
+  }
+  const names = message.properties?.get(PROPERTY_INNER_MULTI_DISPATCH)?.split(",") ?? [];
+  const offsets = message.properties?.get(PROPERTY_INNER_MULTI_QUEUE_OFFSET)?.split(",") ?? [];
+  return names.some((name, i) => name === topic && Number(offsets[i]) === offset);
 }
 
 function damaged(

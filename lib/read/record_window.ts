@@ -47,6 +47,7 @@ export class RecordWindow {
       for (const next of following) {
         const nextEnd = next.offset + next.size;
         if (
+          next.size <= 0 ||
           next.offset < end ||
           next.offset - end > GAP_BYTES_MAX ||
           nextEnd - offset > WINDOW_BYTES ||
@@ -57,12 +58,22 @@ export class RecordWindow {
         }
         end = nextEnd;
       }
-      const bytes = await this.#log.read(offset, end - offset, this.#limit);
+      const bytes = await this.#read(offset, size, end - offset);
       if (!bytes) return undefined;
       this.#bytes = bytes;
       this.#start = offset;
       at = 0;
     }
     return this.#bytes.subarray(at, at + size);
+  }
+
+  /** A place behind the record that can't be read must not take the record with it. */
+  async #read(offset: PhysicalOffset, size: number, along: number): Promise<Buffer | undefined> {
+    try {
+      return await this.#log.read(offset, along, this.#limit);
+    } catch (error) {
+      if (along === size) throw error;
+      return this.#log.read(offset, size, this.#limit);
+    }
   }
 }

@@ -216,12 +216,29 @@ export class FlushPipeline {
    *
    * @throws {StoreError} the failure that ended all writing; `STORE_CLOSED` if it never will.
    */
-  durable(offset: PhysicalOffset): Promise<void> {
+  durable(offset: PhysicalOffset, signal?: AbortSignal): Promise<void> {
     if (offset <= this.#flushed) return Promise.resolve();
     if (this.#failure) return Promise.reject(this.#failure);
-    if (this.#closed) return Promise.reject(neverDurable(offset));
+    if (signal?.aborted) return Promise.reject(signal.reason);
     return new Promise((resolve, reject) => {
-      this.#durableWaiters.add({ end: offset, resolve, reject });
+      const settled = (): void => signal?.removeEventListener("abort", aborted);
+      const waiter = {
+        end: offset,
+        resolve: () => {
+          settled();
+          resolve();
+        },
+        reject: (error: Error) => {
+          settled();
+          reject(error);
+        },
+      };
+      const aborted = (): void => {
+        this.#durableWaiters.delete(waiter);
+        reject(signal?.reason);
+      };
+      signal?.addEventListener("abort", aborted, { once: true });
+      this.#durableWaiters.add(waiter);
     });
   }
 

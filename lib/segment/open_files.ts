@@ -7,6 +7,7 @@
 
 import { StoreError } from "../errors.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
+import { Turn } from "./turn.ts";
 
 /** Handles kept open beyond those in use. */
 const OPEN_FILES_MAX = 512;
@@ -20,6 +21,8 @@ interface OpenFile {
 }
 
 export class OpenFiles {
+  /** What is read on the main thread, of all files together. */
+  readonly turn = new Turn();
   readonly #fileSystem: FileSystem;
   readonly #max: number;
   #closed = false;

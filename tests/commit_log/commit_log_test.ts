@@ -68,7 +68,10 @@ t.test("CommitLog.append() rolls when a record leaves fewer than 8 bytes", async
     const at = 1024 - room;
     t.equal(file.readInt32BE(at), room, `${what}: the blank reaches to the end`);
     t.equal(file.readInt32BE(at + 4), MAGIC_BLANK);
-    t.ok(file.subarray(at + 8).every((byte) => byte === 0), `${what}: and the rest is zero`);
+    t.ok(
+      file.subarray(at + 8).every((byte) => byte === 0),
+      `${what}: and the rest is zero`,
+    );
     t.match(rig.requests, [{ physicalOffset: 0 }, { physicalOffset: 1024 }]);
   }
 });
@@ -102,7 +105,10 @@ t.test("CommitLog.append() moves a batch as a whole", async (t) => {
   const file = rig.file(0);
   t.equal(file.readInt32BE(600), 424);
   t.equal(file.readInt32BE(604), MAGIC_BLANK);
-  t.ok(file.subarray(608).every((byte) => byte === 0), "no record of the batch was begun here");
+  t.ok(
+    file.subarray(608).every((byte) => byte === 0),
+    "no record of the batch was begun here",
+  );
 });
 
 t.test("CommitLog.append() gives a transaction's records their queue offsets", async (t) => {
@@ -155,22 +161,25 @@ t.test("CommitLog.append() waits for the file, and keeps the order", async (t) =
   );
 });
 
-t.test("CommitLog makes no file at its start, and the next one when one is half full", async (t) => {
-  const rig = new LogRig(t);
-  await turns(10);
-  t.strictSame(rig.starts, [], "an open makes no file");
-  await rig.put(recordOf(511));
-  await turns(30);
-  t.strictSame(rig.starts, [0], "less than half full");
-  await rig.put(recordOf(BARE));
-  await until(() => rig.starts.length === 2);
-  t.strictSame(rig.starts, [0, 1024]);
-  await turns(30);
-  t.strictSame(rig.starts, [0, 1024], "one ahead");
-  await rig.put(recordOf(900));
-  await until(() => rig.starts.length === 3);
-  t.strictSame(rig.starts, [0, 1024, 2048]);
-});
+t.test(
+  "CommitLog makes no file at its start, and the next one when one is half full",
+  async (t) => {
+    const rig = new LogRig(t);
+    await turns(10);
+    t.strictSame(rig.starts, [], "an open makes no file");
+    await rig.put(recordOf(511));
+    await turns(30);
+    t.strictSame(rig.starts, [0], "less than half full");
+    await rig.put(recordOf(BARE));
+    await until(() => rig.starts.length === 2);
+    t.strictSame(rig.starts, [0, 1024]);
+    await turns(30);
+    t.strictSame(rig.starts, [0, 1024], "one ahead");
+    await rig.put(recordOf(900));
+    await until(() => rig.starts.length === 3);
+    t.strictSame(rig.starts, [0, 1024, 2048]);
+  },
+);
 
 t.test("CommitLog keeps two files ahead once a put had to wait for one", async (t) => {
   const rig = new LogRig(t);
@@ -273,7 +282,10 @@ t.test("CommitLog.append() waits for room in the write buffer, in order", async 
     [1, 2, 3, 4],
     "in the order in which they came",
   );
-  t.strictSame([...places(appended)].sort((a, b) => a - b), places(appended));
+  t.strictSame(
+    [...places(appended)].sort((a, b) => a - b),
+    places(appended),
+  );
 });
 
 t.test("CommitLog.append() waits for the queues before it rolls", async (t) => {

@@ -23,7 +23,10 @@ t.test("encodeUnit() writes RocketMQ's 20 bytes, big-endian", async (t) => {
     const bytes = Buffer.alloc(UNIT_BYTES + 10, 0xee);
     encodeUnit(bytes, 5, physicalOffset, size, tagsCode);
     t.equal(bytes.subarray(5, 25).toString("hex"), hex.replaceAll(" ", ""));
-    t.ok(bytes.subarray(0, 5).every((byte) => byte === 0xee), "and nothing around them");
+    t.ok(
+      bytes.subarray(0, 5).every((byte) => byte === 0xee),
+      "and nothing around them",
+    );
     t.ok(bytes.subarray(25).every((byte) => byte === 0xee));
     t.strictSame(decodeUnit(bytes, 5), { physicalOffset, size, tagsCode: BigInt(tagsCode) });
     t.equal(unitOffset(bytes, 5), physicalOffset);

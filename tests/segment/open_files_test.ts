@@ -41,15 +41,18 @@ t.test("OpenFiles.use() opens a file once, for many at a time", async (t) => {
   t.equal(await files.use(path, async () => 7), 7, "gives what the action gives");
 });
 
-t.test("OpenFiles.use() fails all who waited for an open that fails, then tries again", async (t) => {
-  const { fs, files, path } = setUp(t, 1);
-  fs.failNext("open", "EMFILE");
-  const uses = [files.use(path, nothing), files.use(path, nothing)];
-  for (const use of uses) await t.rejects(use, { code: "EMFILE" });
-  t.equal(files.ready(path), undefined);
-  await files.use(path, nothing);
-  t.equal(fs.count("open"), 2);
-});
+t.test(
+  "OpenFiles.use() fails all who waited for an open that fails, then tries again",
+  async (t) => {
+    const { fs, files, path } = setUp(t, 1);
+    fs.failNext("open", "EMFILE");
+    const uses = [files.use(path, nothing), files.use(path, nothing)];
+    for (const use of uses) await t.rejects(use, { code: "EMFILE" });
+    t.equal(files.ready(path), undefined);
+    await files.use(path, nothing);
+    t.equal(fs.count("open"), 2);
+  },
+);
 
 t.test("OpenFiles.use() passes on the error of the action, and keeps the file", async (t) => {
   const { fs, files, path } = setUp(t, 1);

@@ -33,31 +33,34 @@ function setUp(t: Test) {
   return { root, fs, files, settled, allocator, path, names };
 }
 
-t.test("SegmentAllocator.prepare() makes a file at full length, synced under its name", async (t) => {
-  const { fs, allocator, settled, path, root, files } = setUp(t);
-  allocator.prepare(2000);
-  t.equal(allocator.peek(2000), undefined, "not before it is ready");
-  t.equal(allocator.take(2000), undefined);
-  await until(() => settled.length === 1);
-  const own = join(root, "own", `${segmentName(2000)}.0.tmp`);
-  const calls = fs.calls.map(({ name, path }) => [name, path]);
-  const order: [CallName, string][] = [
-    ["open", own],
-    ["ftruncate", own],
-    ["fdatasync", own],
-    ["rename", own],
-    ["syncDirectory", join(root, "log")],
-  ];
-  const seen = calls.filter(([name]) => order.some(([other]) => other === name));
-  t.strictSame(seen.slice(0, order.length), order);
-  t.equal(statSync(path(2000)).size, SIZE);
-  const segment = allocator.peek(2000);
-  t.match(segment, { start: 2000, size: SIZE, path: path(2000) });
-  t.equal(segment?.unverifiedIdentity, (await fs.stat(path(2000))).identity);
-  t.ok(files.ready(path(2000)), "its handle is at hand");
-  t.equal(allocator.take(2000), segment);
-  t.equal(allocator.take(2000), undefined, "it is taken once");
-});
+t.test(
+  "SegmentAllocator.prepare() makes a file at full length, synced under its name",
+  async (t) => {
+    const { fs, allocator, settled, path, root, files } = setUp(t);
+    allocator.prepare(2000);
+    t.equal(allocator.peek(2000), undefined, "not before it is ready");
+    t.equal(allocator.take(2000), undefined);
+    await until(() => settled.length === 1);
+    const own = join(root, "own", `${segmentName(2000)}.0.tmp`);
+    const calls = fs.calls.map(({ name, path }) => [name, path]);
+    const order: [CallName, string][] = [
+      ["open", own],
+      ["ftruncate", own],
+      ["fdatasync", own],
+      ["rename", own],
+      ["syncDirectory", join(root, "log")],
+    ];
+    const seen = calls.filter(([name]) => order.some(([other]) => other === name));
+    t.strictSame(seen.slice(0, order.length), order);
+    t.equal(statSync(path(2000)).size, SIZE);
+    const segment = allocator.peek(2000);
+    t.match(segment, { start: 2000, size: SIZE, path: path(2000) });
+    t.equal(segment?.unverifiedIdentity, (await fs.stat(path(2000))).identity);
+    t.ok(files.ready(path(2000)), "its handle is at hand");
+    t.equal(allocator.take(2000), segment);
+    t.equal(allocator.take(2000), undefined, "it is taken once");
+  },
+);
 
 t.test("SegmentAllocator.prepare() makes one file at a time, in order, each once", async (t) => {
   const { fs, allocator, settled, names } = setUp(t);

@@ -172,65 +172,70 @@ t.test("WriteBuffer agrees with a plain list of bytes, whatever is done with it"
     fc.record({ kind: fc.constant("release" as const) }),
   );
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 80 }), fc.integer({ min: 1, max: 1500 }), (steps, budget) => {
-      const buffer = new WriteBuffer(budget);
-      // The model: what waits, byte by byte, with its place.
-      let waiting: { segment: Segment; position: number; value: number }[] = [];
-      const sealedAt = new Map<Segment, number>();
-      let file = segment(0, FILE);
-      let position = 0;
-      let value = 0;
-      let taken: Piece | undefined;
-      const add = (length: number, seals: boolean): void => {
-        value = (value + 1) & 0xff;
-        append(buffer, file, position, length, value, seals);
-        for (let i = 0; i < length; i++) {
-          waiting.push({ segment: file, position: position + i, value });
-        }
-        position += length;
-        if (seals) sealedAt.set(file, position);
-      };
-      for (const one of steps) {
-        if (one.kind === "append") {
-          if (position + one.length + 8 > FILE) {
-            add(8, true);
-            file = segment(file.start + FILE, FILE);
-            position = 0;
+    fc.property(
+      fc.array(step, { maxLength: 80 }),
+      fc.integer({ min: 1, max: 1500 }),
+      (steps, budget) => {
+        const buffer = new WriteBuffer(budget);
+        // The model: what waits, byte by byte, with its place.
+        let waiting: { segment: Segment; position: number; value: number }[] = [];
+        const sealedAt = new Map<Segment, number>();
+        let file = segment(0, FILE);
+        let position = 0;
+        let value = 0;
+        let taken: Piece | undefined;
+        const add = (length: number, seals: boolean): void => {
+          value = (value + 1) & 0xff;
+          append(buffer, file, position, length, value, seals);
+          for (let i = 0; i < length; i++) {
+            waiting.push({ segment: file, position: position + i, value });
           }
-          add(one.length, false);
-        } else if (one.kind === "abandon") {
-          const { target, at } = buffer.room(file, position, one.length);
-          target.fill(0xee, at, at + one.length);
-        } else if (one.kind === "next" && !taken) {
-          taken = buffer.next(one.bytesMax);
-          if (!taken !== (waiting.length === 0)) throw new Error("next() and the model disagree");
-        } else if (one.kind === "release" && taken) {
-          const bytes = bytesOf(taken);
-          if (bytes.length !== taken.bytes) throw new Error("bytes are not the sum of the buffers");
-          bytes.forEach((byte, i) => {
-            const expected = waiting[i];
-            if (
-              expected?.segment !== taken?.segment ||
-              expected?.position !== (taken?.position ?? 0) + i ||
-              expected?.value !== byte
-            ) {
-              throw new Error(`byte ${i} of a piece is wrong`);
+          position += length;
+          if (seals) sealedAt.set(file, position);
+        };
+        for (const one of steps) {
+          if (one.kind === "append") {
+            if (position + one.length + 8 > FILE) {
+              add(8, true);
+              file = segment(file.start + FILE, FILE);
+              position = 0;
             }
-          });
-          const last = taken.position + taken.bytes;
-          const { start } = taken.segment;
-          const end = sealedAt.get(taken.segment) === last ? start + FILE : start + last;
-          if (taken.end !== end) throw new Error(`ends at ${taken.end}, not at ${end}`);
-          buffer.release(taken);
-          waiting = waiting.slice(taken.bytes);
-          taken = undefined;
+            add(one.length, false);
+          } else if (one.kind === "abandon") {
+            const { target, at } = buffer.room(file, position, one.length);
+            target.fill(0xee, at, at + one.length);
+          } else if (one.kind === "next" && !taken) {
+            taken = buffer.next(one.bytesMax);
+            if (!taken !== (waiting.length === 0)) throw new Error("next() and the model disagree");
+          } else if (one.kind === "release" && taken) {
+            const bytes = bytesOf(taken);
+            if (bytes.length !== taken.bytes)
+              throw new Error("bytes are not the sum of the buffers");
+            bytes.forEach((byte, i) => {
+              const expected = waiting[i];
+              if (
+                expected?.segment !== taken?.segment ||
+                expected?.position !== (taken?.position ?? 0) + i ||
+                expected?.value !== byte
+              ) {
+                throw new Error(`byte ${i} of a piece is wrong`);
+              }
+            });
+            const last = taken.position + taken.bytes;
+            const { start } = taken.segment;
+            const end = sealedAt.get(taken.segment) === last ? start + FILE : start + last;
+            if (taken.end !== end) throw new Error(`ends at ${taken.end}, not at ${end}`);
+            buffer.release(taken);
+            waiting = waiting.slice(taken.bytes);
+            taken = undefined;
+          }
+          if (buffer.pendingBytes !== waiting.length) throw new Error("pendingBytes is wrong");
+          if (buffer.hasRoomFor(5) !== (waiting.length === 0 || waiting.length + 5 <= budget)) {
+            throw new Error("hasRoomFor() is wrong");
+          }
         }
-        if (buffer.pendingBytes !== waiting.length) throw new Error("pendingBytes is wrong");
-        if (buffer.hasRoomFor(5) !== (waiting.length === 0 || waiting.length + 5 <= budget)) {
-          throw new Error("hasRoomFor() is wrong");
-        }
-      }
-    }),
+      },
+    ),
     { seed: seedOf(t), numRuns: 400 },
   );
 });

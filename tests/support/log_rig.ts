@@ -94,7 +94,9 @@ export class LogRig {
 
   /** As a store does: at once, or in order behind those that wait. */
   put(records: OutgoingRecord | readonly OutgoingRecord[], queue = this.queue): Promise<Appended> {
-    const all = Array.isArray(records) ? (records as OutgoingRecord[]) : [records as OutgoingRecord];
+    const all = Array.isArray(records)
+      ? (records as OutgoingRecord[])
+      : [records as OutgoingRecord];
     const size = all.reduce((sum, record) => sum + record.size, 0);
     const attempt = (): Appended | Blocked => {
       const appended = this.log.append(all, size, queue);

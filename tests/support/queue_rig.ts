@@ -10,6 +10,7 @@ import type { Test } from "tap";
 import { ConsumeQueue, type QueueContext } from "../../lib/consume_queue/consume_queue.ts";
 import { UNIT_BYTES, unitOffset, unitSize } from "../../lib/consume_queue/queue_unit.ts";
 import { NodeFileSystem } from "../../lib/io/node_file_system.ts";
+import { OverlayFileSystem } from "../../lib/io/overlay_file_system.ts";
 import { OpenFiles } from "../../lib/segment/open_files.ts";
 import { segmentOf } from "../../lib/segment/segment.ts";
 import { InterceptedFileSystem } from "../../lib/testing/mod.ts";
@@ -18,12 +19,18 @@ import { InterceptedFileSystem } from "../../lib/testing/mod.ts";
 export const RECORD = 100;
 
 export class QueueRig {
-  readonly fs = new InterceptedFileSystem(new NodeFileSystem());
-  readonly files = new OpenFiles(this.fs);
+  readonly fs: InterceptedFileSystem;
+  readonly files: OpenFiles;
   readonly context: QueueContext;
 
-  /** @param unitsPerFile Units in one file. */
-  constructor(t: Test, unitsPerFile = 10) {
+  /**
+   * @param unitsPerFile Units in one file.
+   * @param inMemory Writes nothing to the disk: for tests of many steps.
+   */
+  constructor(t: Test, unitsPerFile = 10, inMemory = false) {
+    const base = new NodeFileSystem();
+    this.fs = new InterceptedFileSystem(inMemory ? new OverlayFileSystem(base) : base);
+    this.files = new OpenFiles(this.fs);
     const root = mkdtempSync(join(t.testdir(), "store-"));
     const [directory, staging] = [join(root, "consumequeue"), join(root, "forcelog")];
     for (const path of [directory, staging]) mkdirSync(path);
@@ -52,11 +59,9 @@ export class QueueRig {
     return new ConsumeQueue(this.context, "T", 0);
   }
 
-  /** The queue as an open finds its files. */
-  reopened(): ConsumeQueue {
-    const segments = this.starts.map((start) =>
-      segmentOf(this.folder, start, this.context.fileSize),
-    );
+  /** The queue as an open finds its files: those on the disk, or these. */
+  reopened(starts = this.starts): ConsumeQueue {
+    const segments = starts.map((start) => segmentOf(this.folder, start, this.context.fileSize));
     return new ConsumeQueue(this.context, "T", 0, segments);
   }
 

@@ -13,10 +13,8 @@ export function seedOf(t: Test): number {
   return seed;
 }
 
-export interface Random {
-  /** A whole number from 0 to `below - 1`. */
-  (below: number): number;
-}
+/** A whole number from 0 to `below - 1`. */
+export type Random = (below: number) => number;
 
 /** Numbers that follow from the seed (mulberry32). */
 export function randomOf(seed: number): Random {
