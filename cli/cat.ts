@@ -69,6 +69,9 @@ async function catStore(directory: string, options: CatOptions, terminal: Termin
   if ([topic, offset, id].filter((way) => way !== undefined).length !== 1) {
     throw new UsageError("Cannot choose messages: give one of --topic, --offset and --id");
   }
+  if (id !== undefined && !/^(?:[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56})$/.test(id)) {
+    throw new UsageError(`Cannot use --id ${id}: expected 32 or 56 hex digits`);
+  }
   if (topic === undefined) {
     const extra = (["queue", "from", "count"] as const).find((name) => options[name] !== undefined);
     if (extra) throw new UsageError(`Cannot use --${extra} without --topic`);

@@ -44,6 +44,7 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
     .description("Looks into message stores of Apache RocketMQ and of forcelog, and drives them.")
     .version(version(), "-V, --version", "print the version")
     .helpOption("-h, --help", "print this help, or that of a verb")
+    .helpCommand("help [verb]", "print the help of a verb")
     .configureOutput(output)
     .exitOverride()
     .addHelpText(
@@ -62,16 +63,22 @@ Examples:
     // Only the verb that is asked for is loaded.
     if (args.slice(0, 2).includes(name)) (await load())(command, terminal);
   }
+  let code = 0;
   try {
     if (args.length === 0) throw new UsageError("no verb is given, see forcelog --help");
     await program.parseAsync([...args], { from: "user" });
+    if (terminal.failed) code = 1;
   } catch (error) {
-    // Commander has said it already.
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    terminal.fail(error);
-    if (error instanceof UsageError) return 2;
+    if (error instanceof CommanderError) {
+      // Commander has said it already; help and version are such errors too.
+      code = error.exitCode === 0 ? 0 : 2;
+    } else {
+      terminal.fail(error);
+      code = error instanceof UsageError ? 2 : 1;
+    }
   }
-  return terminal.failed ? 1 : 0;
+  await terminal.flushed();
+  return code;
 }
 
 /** Runs {@linkcode main} as a process of its own. */

@@ -36,11 +36,13 @@ export class Terminal {
     await this.write(`${text}\n`);
   }
 
-  /** Resolves once everything was handed to the system: for a process that ends on the spot. */
-  flushed(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#stdout.write("", () => resolve());
-    });
+  /** Resolves once everything that was written was handed on. */
+  async flushed(): Promise<void> {
+    for (const stream of [this.#stdout, this.#stderr]) {
+      await new Promise<void>((resolve) => {
+        stream.write("", () => resolve());
+      });
+    }
   }
 
   /** Says something on standard error. */

@@ -81,16 +81,19 @@ async function scanSegment(
   visit: (step: ScanStep) => ScanAnswer,
 ): Promise<PhysicalOffset> {
   const fileEnd = segment.start + segment.size;
+  /** Before the end of the file where the file itself turns out to be shorter. */
+  let end = fileEnd;
   let bytes: Buffer = Buffer.alloc(0);
   let bytesAt = from;
   let offset = from;
   let needed = BLANK_SIZE;
-  while (offset < fileEnd) {
+  while (offset < end) {
     const at = offset - bytesAt;
-    if (bytes.length - at < needed && bytesAt + bytes.length < fileEnd) {
-      bytes = (await segments.read(offset, Math.max(PIECE_BYTES, needed))) ?? Buffer.alloc(0);
+    if (bytes.length - at < needed && bytesAt + bytes.length < end) {
+      const wanted = Math.min(Math.max(PIECE_BYTES, needed), end - offset);
+      bytes = (await segments.read(offset, wanted)) ?? Buffer.alloc(0);
       bytesAt = offset;
-      if (bytes.length === 0) return offset;
+      if (bytes.length < wanted) end = offset + bytes.length;
       continue;
     }
     const check = checkRecord(bytes, at, bytes.length, offset, options);
@@ -100,7 +103,7 @@ async function scanSegment(
       bytes.length - at < check.needed
     ) {
       needed = check.needed;
-      if (bytesAt + bytes.length < fileEnd) continue;
+      if (bytesAt + bytes.length < end) continue;
     }
     needed = BLANK_SIZE;
     let answer: ScanAnswer;
@@ -124,7 +127,7 @@ async function scanSegment(
       offset = Math.min(answer, fileEnd);
     }
   }
-  return fileEnd;
+  return offset;
 }
 
 /**
@@ -156,12 +159,17 @@ export async function findNextRecord(
       }
     }
     for (const at of candidates.sort((a, b) => a - b)) {
-      if (offset + at <= from) continue;
-      const size = bytes.readInt32BE(at);
-      const whole = size > 0 ? await segments.read(offset + at, size) : undefined;
-      if (whole && checkRecord(whole, 0, whole.length, offset + at, options).kind === "record") {
-        return offset + at;
+      const place = offset + at;
+      if (place <= from) continue;
+      let check = checkRecord(bytes, at, bytes.length, place, options);
+      // Its head rules most magics out: only what may be a record is read as a whole.
+      for (let known = bytes.length - at; check.kind === "short" && check.needed > known; ) {
+        const more = await segments.read(place, check.needed);
+        if (!more || more.length <= known) break;
+        known = more.length;
+        check = checkRecord(more, 0, known, place, options);
       }
+      if (check.kind === "record") return place;
     }
   }
   return fileEnd;

@@ -36,8 +36,11 @@ const NOW_BYTES_MAX = 256 * 1024;
  * thread that only lost its processor is back sooner.
  */
 const HELD_BACK_MS = 10;
-/** The commits then go through a thread for so many times as long. */
-const HELD_BACK_TIMES = 10;
+/** The commits then go through a thread for as long as that, and longer if it happens so soon again. */
+const HELD_BACK_AGAIN_MS = 200;
+/** So many times as long at each time again, up to so many times. */
+const HELD_BACK_FACTOR = 4;
+const HELD_BACK_FACTOR_MAX = 64;
 /** Most bytes of one write: what a thread writes without a look at who else came. */
 const PIECE_BYTES_MAX = 16 * 1024 * 1024;
 /** A force that takes longer is reported, in ms (`CommitLog`: "flush data to disk costs"). */
@@ -92,7 +95,8 @@ export class FlushPipeline {
   #commitScheduled = false;
   #committing: Promise<void> | undefined;
   readonly #turn = new Turn();
-  #heldBackUntil = 0;
+  #heldBackUntil = Number.NEGATIVE_INFINITY;
+  #heldBackFactor = 1;
   #writeStartedAt: number | undefined;
   #forceWanted = false;
   #forcing: Promise<void> | undefined;
@@ -219,6 +223,7 @@ export class FlushPipeline {
   durable(offset: PhysicalOffset, signal?: AbortSignal): Promise<void> {
     if (offset <= this.#flushed) return Promise.resolve();
     if (this.#failure) return Promise.reject(this.#failure);
+    if (this.#closed) return Promise.reject(neverDurable(offset));
     if (signal?.aborted) return Promise.reject(signal.reason);
     return new Promise((resolve, reject) => {
       const settled = (): void => signal?.removeEventListener("abort", aborted);
@@ -314,11 +319,19 @@ export class FlushPipeline {
       return;
     }
     const endedAt = this.#clock.monotonic();
-    const tookMs = endedAt - startedAt;
-    if (tookMs >= HELD_BACK_MS) this.#heldBackUntil = endedAt + HELD_BACK_TIMES * tookMs;
+    if (endedAt - startedAt >= HELD_BACK_MS) this.#heldBack(startedAt, endedAt);
     this.#committedPiece(piece, endedAt);
     if (this.#buffer.pendingBytes > 0) this.#scheduleCommit();
   };
+
+  /** A write stood still: once may be an accident, which must cost a lone producer little. */
+  #heldBack(startedAt: number, endedAt: number): void {
+    this.#heldBackFactor =
+      startedAt - this.#heldBackUntil < HELD_BACK_AGAIN_MS
+        ? Math.min(this.#heldBackFactor * HELD_BACK_FACTOR, HELD_BACK_FACTOR_MAX)
+        : 1;
+    this.#heldBackUntil = endedAt + this.#heldBackFactor * (endedAt - startedAt);
+  }
 
   /** Commits until nothing waits. Never rejects. */
   async #commitInThread(): Promise<void> {

@@ -24,13 +24,17 @@ import type { Dump } from "./views.ts";
 
 const COMMAND = join(import.meta.dirname, "forcelog_process.ts");
 
-/** Small files, so that they roll; and small index files for Java's sake. */
+/**
+ * Small files, so that they roll; small index files for Java's sake; and patience with a machine
+ * that is busy with many Java processes.
+ */
 export const SIZES = {
   mappedFileSizeCommitLog: 65_536,
   mappedFileSizeConsumeQueue: 2000,
-  maxMessageSize: 32_768,
+  maxMessageSize: 40_000,
   maxHashSlotNum: 100,
   maxIndexNum: 400,
+  syncFlushTimeout: 60_000,
 } as const;
 
 export const MODES: Readonly<Record<string, Script["config"]>> = {

@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 import t, { type Test } from "tap";
 import { StoreError } from "../../lib/errors.ts";
@@ -182,6 +183,27 @@ t.test("FlushPipeline.durable() does not hurry the force", async (t) => {
   await rig.pipeline.durable(end);
   await rig.pipeline.flush();
   t.equal(rig.syncs, 1, "nothing is left to force");
+});
+
+t.test("FlushPipeline.durable() ends when its signal aborts, and keeps no listener", async (t) => {
+  const rig = await PipelineRig.make(t, ASYNC);
+  const { end } = await rig.put(100);
+  const reason = new Error("enough");
+  await t.rejects(rig.pipeline.durable(end, AbortSignal.abort(reason)), reason);
+  const controller = new AbortController();
+  const { signal } = controller;
+  const aborted = outcomes([rig.pipeline.durable(end, signal)]);
+  const other = rig.pipeline.durable(end);
+  controller.abort(reason);
+  t.strictSame(await aborted, ["enough"]);
+  t.equal(getEventListeners(signal, "abort").length, 0);
+  const fresh = new AbortController().signal;
+  const resolved = rig.pipeline.durable(end, fresh);
+  await rig.pipeline.flush();
+  await Promise.all([other, resolved]);
+  t.equal(getEventListeners(fresh, "abort").length, 0);
+  await rig.pipeline.durable(end, AbortSignal.abort(reason));
+  t.pass("what is durable already needs no wait");
 });
 
 t.test("FlushPipeline in SYNC_FLUSH commits for a put that does not wait", async (t) => {

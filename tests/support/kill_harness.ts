@@ -8,6 +8,7 @@
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
@@ -156,6 +157,11 @@ export class Ledger {
   /** Messages in the log. */
   get messages(): number {
     return this.#found.length;
+  }
+
+  /** Files of the log. */
+  get logFiles(): number {
+    return readdirSync(join(this.dir, "commitlog")).length;
   }
 
   /** What the next process gets. */
