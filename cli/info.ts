@@ -32,6 +32,9 @@ const LONGS = [
   ["logicsPhysicalOffset", false],
 ] as const;
 
+/** Records looked at for who wrote them. */
+const SAMPLE_MAX = 100;
+
 interface InfoOptions {
   readonly json?: true;
   readonly config?: string;
@@ -65,7 +68,7 @@ async function infoStore(
   const found = await look(directory);
   const store = await openForReading(directory, config, terminal);
   try {
-    const facts: Facts = { ...found, store, newest: await newestFileFirstRecord(store) };
+    const facts: Facts = { ...found, store, sample: await sampleOf(store) };
     if (options.json) await terminal.line(jsonText(json(facts)));
     else await terminal.write(text(facts));
   } finally {
@@ -85,8 +88,8 @@ interface Found {
 
 interface Facts extends Found {
   readonly store: MessageStore;
-  /** The first record of the last file that has one. */
-  readonly newest: StoredMessage | undefined;
+  /** The first records of the last file that has any. */
+  readonly sample: readonly StoredMessage[];
 }
 
 async function look(directory: string): Promise<Found> {
@@ -100,18 +103,18 @@ async function look(directory: string): Promise<Found> {
   };
 }
 
-async function newestFileFirstRecord(store: MessageStore): Promise<StoredMessage | undefined> {
+async function sampleOf(store: MessageStore): Promise<StoredMessage[]> {
   const { mappedFileSizeCommitLog: fileSize } = store.options;
   const { dispatched } = store.watermarks;
   const first = Math.max(store.minPhysicalOffset, 0);
-  let start = dispatched - (dispatched % fileSize);
-  for (; start >= first; start -= fileSize) {
+  for (let start = dispatched - (dispatched % fileSize); start >= first; start -= fileSize) {
+    const sample: StoredMessage[] = [];
     for await (const entry of store.records({ from: start })) {
-      if (entry.kind === "record") return entry.message;
-      break;
+      if (entry.kind !== "record" || sample.push(entry.message) === SAMPLE_MAX) break;
     }
+    if (sample.length > 0) return sample;
   }
-  return undefined;
+  return [];
 }
 
 /** Number, bytes and space of the files below a folder. */
@@ -143,7 +146,7 @@ function queueFacts(store: MessageStore) {
 }
 
 function json(facts: Facts): JsonObject {
-  const { directory, files, longs, abort, lock, store, newest } = facts;
+  const { directory, files, longs, abort, lock, store, sample } = facts;
   const { recovery, watermarks, options } = store;
   const slot = recovery.checkpoint.watermarks;
   return {
@@ -166,7 +169,7 @@ function json(facts: Facts): JsonObject {
           },
     lock: { ...lock },
     recovery: recoveryJson(recovery),
-    writtenBy: writerHints({ files, longs, abort, newest, isOurs: slot !== undefined }),
+    writtenBy: writerHints({ files, longs, abort, sample, isOurs: slot !== undefined }),
   };
 }
 
@@ -187,7 +190,7 @@ function recoveryJson(report: RecoveryReport): JsonObject {
 }
 
 function text(facts: Facts): string {
-  const { directory, files, longs, abort, lock, store, newest } = facts;
+  const { directory, files, longs, abort, lock, store, sample } = facts;
   const { recovery, watermarks, options } = store;
   const slot = recovery.checkpoint.watermarks;
   const queues = queueFacts(store);
@@ -227,7 +230,7 @@ function text(facts: Facts): string {
   recoveryTexts(recovery).forEach((line, i) => {
     rows.push([i === 0 ? "recovery" : "", line]);
   });
-  writerHints({ files, longs, abort, newest, isOurs: slot !== undefined }).forEach((hint, i) => {
+  writerHints({ files, longs, abort, sample, isOurs: slot !== undefined }).forEach((hint, i) => {
     rows.push([i === 0 ? "written by" : "", hint]);
   });
   return rows.map(([name, value]) => `${name.padEnd(16)}${value}\n`).join("");

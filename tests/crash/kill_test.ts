@@ -88,7 +88,7 @@ async function liveAndDie(random: Random, ledgers: readonly Ledger[]): Promise<C
   // One of the stores ends its process itself: in the middle of its recovery, or later.
   const suicide = way < 4 ? random(ledgers.length) : -1;
   const dies: NonNullable<StoreSpec["dies"]> = {
-    atChange: 1 + random(way < 2 ? 40 : 500),
+    atChange: way < 2 ? 1 + random(40) : 40 + random(500),
     ...(random(2) === 0 ? { tornBytes: random(6000) } : {}),
   };
   const child = new Child({
@@ -227,9 +227,10 @@ t.test("these checks see a loss: the pool's, if nothing may be lost", async (t) 
 t.test("these checks see an acknowledgement that comes before the commit", async (t) => {
   t.testdir();
   const ledger = new Ledger(join(t.testdirName, "store"), ASYNC, { ...QUIET, lanes: 1 }, "all");
-  // Opening makes about ten changes; each one later is the commit of one message.
-  const child = new Child({ stores: [ledger.next({ lies: true, dies: { atChange: 40 } })] });
-  await child.until(() => false, PATIENCE_MS);
+  // With one put at a time each change of the log is the commit of one message.
+  const dies = { atChange: 20, under: "/commitlog/" };
+  const child = new Child({ stores: [ledger.next({ lies: true, dies })] });
+  await child.gone;
   await child.kill();
   ledger.note(child, 0);
   t.match(await ledger.look(), [/was acknowledged and is lost/]);

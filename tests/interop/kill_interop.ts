@@ -13,13 +13,13 @@ import { difference, faultsOf, viewOf } from "./views.ts";
 
 const seed = Number(process.env.FORCELOG_SEED ?? Math.floor(Math.random() * 2 ** 31));
 /** Longer than the margin of RocketMQ's checkpoint times, 3 s. */
-const LIFE_MS = 8000;
-const GENERATIONS = 3;
+const LIFE_MS = 6000;
+const GENERATIONS = 2;
 
 const PLAN: Plan = {
   seed,
-  lanes: 4,
-  window: 4,
+  lanes: 2,
+  window: 2,
   steps: 100_000,
   topics: 3,
   queuesPerTopic: 4,
@@ -27,7 +27,7 @@ const PLAN: Plan = {
   batches: 10,
   loose: 0,
   prepared: 3,
-  pauseEvery: 4,
+  pauseEvery: 1,
 };
 
 /** Queues are written and synced only when the log is about to get too far ahead of them. */

@@ -511,3 +511,11 @@ t.test("MessageReader.lookup() tells nothing there from damage", async (t) => {
   rig.log.segments.dropFrom(1024);
   t.equal(await rig.reader.lookup(1024), undefined, "its file is gone");
 });
+
+t.test("MessageReader goes on reading after all writing has ended", async (t) => {
+  const rig = new ReadRig(t);
+  await rig.messages(3);
+  rig.log.pipeline.fail(new StoreError("STORE_IO", "Cannot sync"));
+  t.strictSame(told(await rig.get({ offset: 0 })), ["FOUND", 3, [0, 1, 2]]);
+  t.equal((await rig.reader.lookup(0))?.queueOffset, 0);
+});

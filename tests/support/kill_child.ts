@@ -39,7 +39,8 @@ function tell(report: Report): void {
 }
 
 /** A file system that kills the process at the n-th call that changes anything. */
-function deadly({ atChange, tornBytes }: NonNullable<StoreSpec["dies"]>): InterceptedFileSystem {
+function deadly(dies: NonNullable<StoreSpec["dies"]>): InterceptedFileSystem {
+  const { atChange, tornBytes, under = "" } = dies;
   let changes = 0;
   const die = (): void => {
     process.kill(process.pid, "SIGKILL");
@@ -47,9 +48,8 @@ function deadly({ atChange, tornBytes }: NonNullable<StoreSpec["dies"]>): Interc
   const fileSystem: InterceptedFileSystem = new InterceptedFileSystem(
     new NodeFileSystem(),
     (call: Call, proceed: () => unknown): unknown => {
-      if (!CHANGES.has(call.name) || (call.name === "open" && call.mode !== "create")) {
-        return proceed();
-      }
+      const isChange = CHANGES.has(call.name) && (call.name !== "open" || call.mode === "create");
+      if (!isChange || !call.path.includes(under)) return proceed();
       changes++;
       if (changes !== atChange) return proceed();
       if (tornBytes === undefined || !WRITES.has(call.name)) die();

@@ -26,6 +26,8 @@ export interface StoreSpec {
     readonly atChange: number;
     /** And if that is a write, so many bytes of it are still done. */
     readonly tornBytes?: number;
+    /** Only changes of what lies there count: `/commitlog/`. */
+    readonly under?: string;
   };
   /** It acknowledges before the put has resolved. */
   readonly lies?: boolean;
