@@ -12,7 +12,8 @@
  * bytes as the store wrote per force, one call after the other in one hop to a thread, into a sparse
  * file (as the commit log is) and into one that had zeros written before; for the others `pwrite`
  * of as many bytes as the store wrote per commit, on the main thread, beside a sync every 500 ms.
- * A row says how much of its floor's messages per second the store reached.
+ * A row says how much of its floor's messages per second the store reached. How late the event loop
+ * was is told of both: what the floor's loop shows is the machine's, not the store's.
  *
  * The rows are measured in rounds, in an order that the seed shuffles; a figure is the median of
  * the rounds with the smallest and the largest. Only what was measured in one run may be compared.
@@ -81,7 +82,12 @@ interface Row {
 /** A row in one round, and how many messages per second its floors would carry. */
 interface Round extends Measured {
   readonly floorFirst: boolean;
-  readonly floor: { readonly sparse: number; readonly zeroed?: number };
+  readonly floor: {
+    readonly sparse: number;
+    readonly zeroed?: number;
+    /** How late the event loop was meanwhile: what the machine adds, whoever is at work. */
+    readonly loopDelayMs: LoopDelay;
+  };
 }
 
 interface Result extends Row {
@@ -93,6 +99,7 @@ interface Result extends Row {
   readonly messagesPerForce: Spread;
   readonly messagesPerCommit: Spread;
   readonly loopDelayMs: Readonly<Record<keyof LoopDelay, Spread>>;
+  readonly floorLoopDelayMs: Readonly<Record<keyof LoopDelay, Spread>>;
   readonly rounds: readonly Round[];
 }
 
@@ -228,15 +235,16 @@ async function measureRow(
     const floorSeconds = smoke ? seconds : seconds / 2;
     if (mode !== "SYNC_FLUSH") {
       const bytes = Math.round(recordBytes * messagesPerCommit);
-      const { callsPerSecond } = await floor.writeNow(bytes, floorSeconds);
-      return { sparse: callsPerSecond * messagesPerCommit };
+      const { callsPerSecond, loopDelayMs } = await floor.writeNow(bytes, floorSeconds, monitor);
+      return { sparse: callsPerSecond * messagesPerCommit, loopDelayMs };
     }
     const bytes = Math.round(recordBytes * messagesPerForce);
-    const sparse = await floor.writeAndSync("sparse", bytes, floorSeconds);
-    const zeroed = await floor.writeAndSync("zeroed", bytes, floorSeconds);
+    const sparse = await floor.writeAndSync("sparse", bytes, floorSeconds, monitor);
+    const zeroed = await floor.writeAndSync("zeroed", bytes, floorSeconds, monitor);
     return {
       sparse: sparse.callsPerSecond * messagesPerForce,
       zeroed: zeroed.callsPerSecond * messagesPerForce,
+      loopDelayMs: sparse.loopDelayMs,
     };
   };
   const floorFirst = last !== undefined && last.floorFirst !== true;
@@ -271,6 +279,10 @@ function resultOf(row: Row, rounds: readonly Round[]): Result {
     loopDelayMs: {
       p99: spread((round) => round.loopDelayMs.p99),
       max: spread((round) => round.loopDelayMs.max),
+    },
+    floorLoopDelayMs: {
+      p99: spread((round) => round.floor.loopDelayMs.p99),
+      max: spread((round) => round.floor.loopDelayMs.max),
     },
     rounds,
   };
@@ -314,7 +326,8 @@ function measureIdleMemory(directory: string, times: number) {
 // Text.
 
 function nameOf({ mode, callers, bodyBytes, loop, ratePerSecond }: Row): string {
-  const load = loop === "closed" ? `${callers} callers` : `${figure(ratePerSecond ?? 0)}/s`;
+  const crowd = `${callers} ${callers === 1 ? "caller" : "callers"}`;
+  const load = loop === "closed" ? crowd : `${figure(ratePerSecond ?? 0)}/s`;
   return `${mode} × ${load} × ${bytesText(bodyBytes)}`;
 }
 
@@ -334,6 +347,7 @@ function resultsText(results: readonly Result[]): string {
     "msg/force",
     "loop p99 ms",
     "loop max ms",
+    "floor's loop p99",
   ];
   const rows = results.map((result) => {
     const { messagesPerSecond, ofFloor, latencyMs, loopDelayMs, bodyBytes } = result;
@@ -352,6 +366,7 @@ function resultsText(results: readonly Result[]): string {
       result.forces.median === 0 ? "-" : figure(result.messagesPerForce.median),
       figure(loopDelayMs.p99.median),
       figure(loopDelayMs.max.median),
+      figure(result.floorLoopDelayMs.p99.median),
     ];
   });
   return tableText(header, rows);

@@ -7,28 +7,32 @@ import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 const totals = { pass: 0, fail: 0, skip: 0, todo: 0 };
-/** Of the failed assertion that is being printed. */
-let indent;
 let file = "";
+let announced = "";
+/** Ends the details of the failure that is being printed. */
+let end;
 
 for await (const line of createInterface({ input: process.stdin })) {
   const [, started] = /^# Subtest: (.*)/.exec(line) ?? [];
-  const [, spaces, verdict] = /^( *)(ok|not ok) /.exec(line) ?? [];
+  const [, indent, verdict] = /^( *)(ok|not ok) /.exec(line) ?? [];
   const [, summary] = /^# (\{ total: \d+.*\})$/.exec(line) ?? [];
-  if (started !== undefined) file = started;
-  if (summary !== undefined) {
+  if (started !== undefined) {
+    file = started;
+  } else if (summary !== undefined) {
     for (const [, name, count] of summary.matchAll(/(\w+): (\d+)/g)) totals[name] = Number(count);
-  }
-  if (spaces === "") {
+  } else if (indent === "") {
     console.log(line);
-    indent = undefined;
+  } else if (verdict === "not ok" && !/ # (TODO|SKIP)/i.test(line)) {
+    if (announced !== file) console.log(`in ${file}`);
+    announced = file;
+    console.log(line);
+    // A test that failed because of what is in it has no details worth printing.
+    end = / # time=/.test(line) ? undefined : `${indent}  ...`;
   } else if (verdict !== undefined) {
-    const failed = verdict === "not ok" && !/ # (TODO|SKIP)/i.test(line);
-    indent = failed ? spaces : undefined;
-    if (failed) console.log(`    in ${file}:\n${line}`);
-  } else if (indent !== undefined) {
+    end = undefined;
+  } else if (end !== undefined) {
     console.log(line);
-    if (line === `${indent}  ...`) indent = undefined;
+    if (line === end) end = undefined;
   }
 }
 writeFileSync(process.argv[2], `${totals.pass} ${totals.fail} ${totals.skip + totals.todo}\n`);

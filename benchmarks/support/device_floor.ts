@@ -6,6 +6,7 @@
 
 import { join } from "node:path";
 import { type FileHandle, NodeFileSystem } from "../../lib/mod.ts";
+import type { LoopDelay, LoopDelayMonitor } from "./loop_delay.ts";
 import { randomBytes } from "./numbers.ts";
 
 /** RocketMQ's period of the flush service: a floor of ASYNC_FLUSH syncs as often as the store. */
@@ -21,6 +22,7 @@ export interface Floor {
   readonly calls: number;
   readonly seconds: number;
   readonly callsPerSecond: number;
+  readonly loopDelayMs: LoopDelay;
 }
 
 export class DeviceFloor {
@@ -63,10 +65,16 @@ export class DeviceFloor {
   }
 
   /** `pwrite` and `fdatasync` of so many bytes, in one hop to a thread, one call after the other. */
-  async writeAndSync(file: FloorFile, bytes: number, seconds: number): Promise<Floor> {
+  async writeAndSync(
+    file: FloorFile,
+    bytes: number,
+    seconds: number,
+    monitor: LoopDelayMonitor,
+  ): Promise<Floor> {
     const buffers = this.#buffersOf(bytes);
     await this.#rewind(file, bytes);
     await this.#writeAndSync(file, buffers, bytes);
+    monitor.start();
     const startedAt = performance.now();
     const end = startedAt + seconds * 1000;
     let pausedMs = 0;
@@ -79,19 +87,20 @@ export class DeviceFloor {
       await this.#writeAndSync(file, buffers, bytes);
       calls++;
     }
-    return floorOf(calls, performance.now() - startedAt - pausedMs);
+    return floorOf(calls, performance.now() - startedAt - pausedMs, monitor.stop());
   }
 
   /**
    * `pwrite` of so many bytes on the main thread, into a sparse file, one after the other; beside
    * it a sync in a thread as often as the store's own.
    */
-  async writeNow(bytes: number, seconds: number): Promise<Floor> {
+  async writeNow(bytes: number, seconds: number, monitor: LoopDelayMonitor): Promise<Floor> {
     const handle = this.#handles.sparse;
     const buffers = this.#buffersOf(bytes);
     const writes = Math.min(WRITES_PER_TURN, Math.ceil(BYTES_PER_TURN / bytes));
     await this.#truncateSparse();
     let syncing: Promise<void> | undefined;
+    monitor.start();
     const startedAt = performance.now();
     const end = startedAt + seconds * 1000;
     let syncedAt = startedAt;
@@ -119,10 +128,11 @@ export class DeviceFloor {
       await new Promise((resolve) => setImmediate(resolve));
     }
     const tookMs = performance.now() - startedAt - pausedMs;
+    const loopDelayMs = monitor.stop();
     await syncing;
     // What was written must not be written to the device while others are measured.
     await this.#truncateSparse();
-    return floorOf(calls, tookMs);
+    return floorOf(calls, tookMs, loopDelayMs);
   }
 
   async close(): Promise<void> {
@@ -162,6 +172,6 @@ function whole(count: number, bytes: number): void {
   if (count !== bytes) throw new Error(`The floor's write took ${count} of ${bytes} bytes`);
 }
 
-function floorOf(calls: number, ms: number): Floor {
-  return { calls, seconds: ms / 1000, callsPerSecond: (calls * 1000) / ms };
+function floorOf(calls: number, ms: number, loopDelayMs: LoopDelay): Floor {
+  return { calls, seconds: ms / 1000, callsPerSecond: (calls * 1000) / ms, loopDelayMs };
 }

@@ -230,7 +230,7 @@ export class CommitLog {
       this.#allocator.prepare(start);
       return "file";
     }
-    if (last && room > 0) {
+    if (last && room >= BLANK_SIZE) {
       const { target, at } = this.#buffer.room(last, wrote - last.start, BLANK_SIZE);
       encodeBlank(target, at, room);
       this.#buffer.append(BLANK_SIZE, true);

@@ -88,6 +88,11 @@ async function scanSegment(
   let offset = from;
   let needed = BLANK_SIZE;
   while (offset < end) {
+    if (fileEnd - offset < BLANK_SIZE) {
+      // Too little for a blank record's head: nothing was or will be written there.
+      visit({ kind: "blank", offset, size: fileEnd - offset });
+      return fileEnd;
+    }
     const at = offset - bytesAt;
     if (bytes.length - at < needed && bytesAt + bytes.length < end) {
       const wanted = Math.min(Math.max(PIECE_BYTES, needed), end - offset);

@@ -333,21 +333,23 @@ export class FlushPipeline {
     this.#heldBackUntil = endedAt + this.#heldBackFactor * (endedAt - startedAt);
   }
 
-  /** Commits until nothing waits. Never rejects. */
+  /** Commits what waits now. Never rejects. */
   async #commitInThread(): Promise<void> {
     try {
       await this.#commitAll();
     } finally {
       this.#committing = undefined;
-      // Put by those whom the last commit released.
+      // Put by those whom the commit released: perhaps the main thread can take it again.
       if (this.#buffer.pendingBytes > 0) this.#scheduleCommit();
     }
   }
 
+  /** Not what is put meanwhile: a producer that awaits each commit would never let this end. */
   async #commitAll(): Promise<void> {
+    const wanted = this.#wrote;
     for (
       let piece = this.#buffer.next(PIECE_BYTES_MAX);
-      piece && !this.#failure;
+      piece && this.#committed < wanted && !this.#failure;
       piece = this.#buffer.next(PIECE_BYTES_MAX)
     ) {
       const { buffers, position } = piece;

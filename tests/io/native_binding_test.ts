@@ -1,7 +1,9 @@
 import { spawnSync } from "node:child_process";
+import { once } from "node:events";
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { Worker } from "node:worker_threads";
 import t from "tap";
 import { loadNativeBinding, nativeBindingStatus, standIns } from "../../lib/io/native_binding.ts";
 
@@ -88,6 +90,16 @@ t.test("NativeBinding", { skip: native === undefined && "the addon isn't loaded"
       "no array": () => addon.pwritevThenFdatasync(1, buffer as unknown as Buffer[], 0),
       "a text for a buffer": () => addon.pwritevThenFdatasync(1, ["x" as unknown as Buffer], 0),
       "nothing for memory": () => addon.mlock(undefined as unknown as Buffer),
+      "a getter's error": () => {
+        const buffers = Object.defineProperty([buffer], 0, {
+          get: () => {
+            throw new Error("Cannot take what a getter refuses");
+          },
+        });
+        return addon.pwritevThenFdatasync(1, buffers, 0);
+      },
+      "an array of numbers other than bytes": () =>
+        addon.mlock(new Float64Array(1) as unknown as Uint8Array),
       "an unknown mode": () => addon.fallocate(1, "collapse" as "punch", 0, 1),
       "an unknown advice": () => addon.madvise(buffer, "dontneed" as "willneed"),
     };
@@ -114,6 +126,26 @@ t.test("NativeBinding", { skip: native === undefined && "the addon isn't loaded"
       fs.closeSync(fd);
     },
   );
+
+  t.test("a worker thread may be terminated while its calls are under way", async (t) => {
+    const path = join(t.testdir(), "a");
+    const script = `
+      const { parentPort, workerData } = require("node:worker_threads");
+      const fd = require("node:fs").openSync(workerData.path, "w+");
+      const addon = require(workerData.addon);
+      const buffers = [Buffer.alloc(4096)];
+      setInterval(() => {
+        for (let i = 0; i < 50; i++) addon.pwritevThenFdatasync(fd, buffers, 0);
+        for (let i = 0; i < 50; i++) addon.fallocate(1_000_000, "punch", 0, 1).catch(() => {});
+        parentPort.postMessage("called");
+      }, 0);`;
+    const workerData = { path, addon: nativeBindingStatus().replace("loaded from ", "") };
+    for (let i = 0; i < 10; i++) {
+      const worker = new Worker(script, { eval: true, workerData });
+      await once(worker, "message");
+      t.equal(await worker.terminate(), 1, "and nothing else comes to harm");
+    }
+  });
 
   t.test("madvise() and mlock() take memory of any length and place", async (t) => {
     const memory = Buffer.alloc(1 << 20, 7);
