@@ -34,7 +34,6 @@ import { extname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { MessageStore } from "../lib/mod.ts";
-import { chartSvg } from "./support/chart.ts";
 import { DeviceFloor } from "./support/device_floor.ts";
 import { environmentOf, environmentText } from "./support/environment.ts";
 import { type LoopDelay, LoopDelayMonitor } from "./support/loop_delay.ts";
@@ -104,11 +103,18 @@ interface Result extends Row {
 }
 
 const settings = settingsOf(process.argv.slice(2));
-const directory = mkdtempSync(join(settings.directory, "forcelog-bench-"));
-try {
-  await main(settings, directory);
-} finally {
-  rmSync(directory, { recursive: true, force: true });
+if (settings === USAGE) {
+  console.log(USAGE);
+} else if (typeof settings === "string") {
+  console.error(settings);
+  process.exitCode = 2;
+} else {
+  const directory = mkdtempSync(join(settings.directory, "forcelog-bench-"));
+  try {
+    await main(settings, directory);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
 }
 
 async function main(settings: Settings, directory: string): Promise<void> {
@@ -146,6 +152,7 @@ async function main(settings: Settings, directory: string): Promise<void> {
   const report = { environment, seed: SEED, options, results, openAndClose, idle, checksum };
   writeFileSync(join(out, "flush_modes.json"), `${JSON.stringify(report, undefined, 2)}\n`);
   const bodyBytes = chartedBody(settings.bodies);
+  const { chartSvg } = await import("./support/chart.ts");
   writeFileSync(
     join(out, "flush_modes.svg"),
     chartSvg({
@@ -436,42 +443,45 @@ function chartedBody(bodies: readonly number[]): number {
 
 // Options.
 
-function settingsOf(args: readonly string[]): Settings {
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      smoke: { type: "boolean", default: false },
-      seconds: { type: "string" },
-      rounds: { type: "string" },
-      callers: { type: "string" },
-      bodies: { type: "string" },
-      modes: { type: "string" },
-      dir: { type: "string", default: tmpdir() },
-      out: { type: "string" },
-      help: { type: "boolean", default: false },
-    },
-  });
-  if (values.help) {
-    console.log(USAGE);
-    process.exit(0);
+/** The settings, or what to tell instead: the usage, or what is wrong. */
+function settingsOf(args: readonly string[]): Settings | string {
+  try {
+    const { values } = parseArgs({
+      args: [...args],
+      options: {
+        smoke: { type: "boolean", default: false },
+        seconds: { type: "string" },
+        rounds: { type: "string" },
+        callers: { type: "string" },
+        bodies: { type: "string" },
+        modes: { type: "string", default: MODES.join(",") },
+        dir: { type: "string", default: tmpdir() },
+        out: { type: "string", default: join("benchmarks", "results") },
+        help: { type: "boolean", default: false },
+      },
+    });
+    if (values.help) return USAGE;
+    const { smoke } = values;
+    return {
+      smoke,
+      seconds: numbersOf("seconds", values.seconds ?? (smoke ? "0.05" : "1"))[0]!,
+      rounds: numbersOf("rounds", values.rounds ?? (smoke ? "1" : "3"))[0]!,
+      callers: numbersOf("callers", values.callers ?? (smoke ? "1,16" : "1,16,64,256")),
+      bodies: numbersOf("bodies", values.bodies ?? (smoke ? "1024" : "256,1024,4096,65536")),
+      modes: modesOf(values.modes),
+      directory: resolve(values.dir),
+      out: resolve(values.out),
+    };
+  } catch (error) {
+    if (error instanceof TypeError || error instanceof RangeError) return error.message;
+    throw error;
   }
-  const { smoke } = values;
-  return {
-    smoke,
-    seconds: numbersOf("seconds", values.seconds ?? (smoke ? "0.05" : "1"))[0]!,
-    rounds: numbersOf("rounds", values.rounds ?? (smoke ? "1" : "3"))[0]!,
-    callers: numbersOf("callers", values.callers ?? (smoke ? "1,16" : "1,16,64,256")),
-    bodies: numbersOf("bodies", values.bodies ?? (smoke ? "1024" : "256,1024,4096,65536")),
-    modes: modesOf(values.modes ?? MODES.join(",")),
-    directory: resolve(values.dir),
-    out: resolve(values.out ?? join("benchmarks", "results")),
-  };
 }
 
 function numbersOf(name: string, text: string): number[] {
   const numbers = text.split(",").map(Number);
   if (!numbers.every((number) => Number.isFinite(number) && number > 0)) {
-    throw new RangeError(`Cannot use --${name} ${text}: expected numbers above 0\n${USAGE}`);
+    throw new RangeError(`Cannot use --${name} ${text}: expected numbers above 0`);
   }
   return numbers;
 }
@@ -480,7 +490,7 @@ function modesOf(text: string): Mode[] {
   const names = text.split(",");
   const unknown = names.find((name) => !MODES.some((mode) => mode === name));
   if (unknown !== undefined) {
-    throw new RangeError(`Cannot use mode "${unknown}": expected ${MODES.join(", ")}`);
+    throw new RangeError(`Cannot use --modes ${text}: expected some of ${MODES.join(",")}`);
   }
   return MODES.filter((mode) => names.includes(mode));
 }

@@ -258,21 +258,23 @@ function lockText({ state, holder }: LockState): string {
 function recoveryTexts(report: RecoveryReport): string[] {
   const { cleanStop, scanStart, scannedRecords, cut, left, gaps, rebuiltQueues } = report;
   return [
-    `reads ${plural(scannedRecords, "record")} from ${scanStart.offset} on (${scanStart.why})`,
+    `would read ${plural(scannedRecords, "record")} from ${scanStart.offset} on (${scanStart.why})`,
     ...(cut
       ? [
-          `cuts the log at ${cut.offset}, position ${cut.position} of ${cut.path}: ${cut.reason}; ${bytesText(cut.droppedBytes)} are put aside`,
+          `would cut the log at ${cut.offset}, position ${cut.position} of ${cut.path}: ${cut.reason}; ${bytesText(cut.droppedBytes)} would be put aside`,
         ]
       : []),
     ...left.map(
-      ({ path, position, reason }) => `leaves position ${position} of ${path}: ${reason}`,
+      ({ path, position, reason }) => `would leave position ${position} of ${path}: ${reason}`,
     ),
-    ...gaps.map(({ offset, size }) => `misses files of the log: ${bytesText(size)} at ${offset}`),
-    ...report.removedFiles.map((path) => `removes the empty file ${path}`),
+    ...gaps.map(
+      ({ offset, size }) => `files of the log are missing: ${bytesText(size)} at ${offset}`,
+    ),
+    ...report.removedFiles.map((path) => `would remove the empty file ${path}`),
     ...(rebuiltQueues.length > 0
-      ? [`rebuilds queues from the log: ${rebuiltQueues.map(printable).join(", ")}`]
+      ? [`would rebuild queues from the log: ${rebuiltQueues.map(printable).join(", ")}`]
       : []),
-    ...(!cleanStop && !cut ? ["cuts nothing"] : []),
+    ...(!cleanStop && !cut ? ["would cut nothing"] : []),
   ];
 }
 

@@ -9,7 +9,7 @@ import { mkdtempSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { MessageStore, type StoreOptions } from "../lib/mod.ts";
+import { MessageStore, type StoredMessage, type StoreOptions } from "../lib/mod.ts";
 
 /** Small files, so that the demo shows how they roll. */
 const FILE_SIZES = { mappedFileSizeCommitLog: 4 * 1024 * 1024 } as const;
@@ -152,16 +152,10 @@ async function showJavaStore(workspace: string, name: string): Promise<void> {
     `A store written by RocketMQ ${version}: ${queues.length} queues, ${reader.watermarks.wrote} bytes of log`,
   );
   for (const { topic, queueId } of queues.slice(0, 4)) {
-    const { messages } = await reader.get({
-      topic,
-      queueId,
-      offset: reader.minOffset(topic, queueId),
-    });
-    const [first] = messages;
-    console.log(
-      `  ${topic}/${queueId}: messages ${reader.minOffset(topic, queueId)} to ${reader.maxOffset(topic, queueId) - 1}` +
-        (first ? `, the first one ${first.messageId} with ${first.size} bytes` : ""),
-    );
+    const [min, max] = [reader.minOffset(topic, queueId), reader.maxOffset(topic, queueId)];
+    const { messages } = await reader.get({ topic, queueId, offset: min, maxMessages: 2 });
+    console.log(`  ${topic}/${queueId}: messages ${min} to ${max - 1}`);
+    for (const message of messages) console.log(`    ${describe(message)}`);
   }
   await reader.close();
   const writer = await MessageStore.open(path, sizes);
@@ -170,6 +164,13 @@ async function showJavaStore(workspace: string, name: string): Promise<void> {
   const { messages } = await writer.get({ topic, offset: queueOffset });
   console.log(`  put one more to ${topic}/0: message ${queueOffset}, "${messages[0]?.body}"\n`);
   await writer.close();
+}
+
+function describe({ queueOffset, messageId, tags, keys, body }: StoredMessage): string {
+  const text = body.toString();
+  const content = /^[\x20-\x7e]{1,40}$/.test(text) ? `"${text}"` : `${body.length} bytes`;
+  const facts = [content, tags && `tag ${tags}`, keys.length > 0 && `keys ${keys.join(" ")}`];
+  return `${queueOffset}  ${messageId}  ${facts.filter(Boolean).join(", ")}`;
 }
 
 function printTable(rows: readonly (readonly string[])[]): void {

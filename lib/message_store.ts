@@ -249,9 +249,8 @@ export class MessageStore {
     for (const warning of await checkStoreKind(fileSystem, paths, readOnly)) onWarning(warning);
     try {
       await createDirectory(fileSystem, paths.root);
-      await createDirectory(fileSystem, paths.own);
     } catch (cause) {
-      throw new StoreError("STORE_IO", `Cannot make ${paths.own}`, { path: paths.own, cause });
+      throw new StoreError("STORE_IO", `Cannot make ${paths.root}`, { path: paths.root, cause });
     }
     const lock = await StoreLock.acquire(fileSystem, {
       lockPath: paths.lock,

@@ -56,7 +56,10 @@ const withoutLock =
 
 t.test("the example at the top of README.md runs", { skip: withoutLock }, async (t) => {
   const example = between(read("README.md"), "```ts\n", "```");
-  t.ok(example.trimEnd().split("\n").length <= 12, "about ten lines");
+  t.ok(example.trimEnd().split("\n").length <= 16, "short");
+  const core = example.slice(example.indexOf("\n\n") + 2);
+  const whole = read("examples/quick_start.ts");
+  t.ok(whole.includes(core.replace('"./data"', "directory")), "as in examples/quick_start.ts");
   const library = pathToFileURL(join(ROOT, "lib/mod.ts")).href;
   const directory = t.testdir();
   const file = join(directory, "example.ts");
@@ -148,6 +151,16 @@ t.test("docs/format.md has our slot where it is", async (t) => {
     bytes.subarray(2140).some((byte) => byte !== 0),
     "nothing behind it",
   );
+});
+
+t.test("docs/architecture.md has every room", async (t) => {
+  const rooms = readdirSync(join(ROOT, "lib"), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && entry.name !== "testing")
+    .map(({ name }) => `${name}/`);
+  const document = read("docs/architecture.md");
+  t.same(first(rowsOf(between(document, "| room |", "\n\n"))).sort(), rooms.sort());
+  const floors = between(document, "```\n", "```");
+  for (const room of rooms) t.match(floors, ` ${room}`);
 });
 
 t.test("files, tests and headings that the documents name exist", async (t) => {

@@ -42,8 +42,10 @@ const UNITS_MAX = 60_000 * UNITS_PER_MS;
 export class Latencies {
   #ms = new Float64Array(65_536);
   #count = 0;
+  #max = 0;
 
   add(ms: number): void {
+    if (ms > this.#max) this.#max = ms;
     if (this.#count === this.#ms.length) {
       const larger = new Float64Array(this.#count * 2);
       larger.set(this.#ms);
@@ -64,8 +66,10 @@ export class Latencies {
         Math.min(Math.max(1, Math.round(this.#ms[i]! * UNITS_PER_MS)), UNITS_MAX),
       );
     }
-    const at = (percent: number) => histogram.getValueAtPercentile(percent) / UNITS_PER_MS;
-    return { p50: at(50), p99: at(99), p999: at(99.9), max: histogram.maxValue / UNITS_PER_MS };
+    // The histogram answers with the upper end of a step.
+    const at = (percent: number) =>
+      Math.min(histogram.getValueAtPercentile(percent) / UNITS_PER_MS, this.#max);
+    return { p50: at(50), p99: at(99), p999: at(99.9), max: this.#max };
   }
 }
 

@@ -17,6 +17,7 @@ import { StoreError } from "../errors.ts";
 import { createDirectory, createFile, removeFile } from "../io/directory.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
 import { writeFully } from "../io/fully.ts";
+import { hasCode } from "../io/system_error.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
 import { type Segment, segmentOf } from "../segment/segment.ts";
 import { SegmentQueue } from "../segment/segment_queue.ts";
@@ -389,13 +390,16 @@ export class ConsumeQueue {
     const front = position > 0 ? [fillerUnits(position / UNIT_BYTES)] : [];
     // With its first units inside: RocketMQ takes an empty queue file for one with a message.
     const fill = (file: FileHandle) => writeFully(file, [...front, units], 0);
-    const handle = await createFile(fileSystem, {
-      staging,
-      path: segment.path,
-      size: fileSize,
-      fill,
+    const { path } = segment;
+    const file = { staging, path, size: fileSize, fill };
+    const handle = await createFile(fileSystem, file).catch(async (error: unknown) => {
+      if (!hasCode(error, "EEXIST")) throw error;
+      // A Java broker that was started beside us builds queues before it finds our lock. They come
+      // from our log, but it may still have the file mapped: ours takes its place.
+      await removeFile(fileSystem, path);
+      return createFile(fileSystem, file);
     });
-    files.adopt(segment.path, handle);
+    files.adopt(path, handle);
     this.#segments.add(segment);
   }
 

@@ -85,9 +85,9 @@ t.test("what recovery would do is said", async (t) => {
   t.notOk(cut && "evidence" in cut, "nothing was put aside");
   t.strictSame(removedFiles, [logFile(dir, 65536)]);
   const { out } = await forcelog("info", dir);
-  t.match(out, /^recovery +reads 30 records from 0 on /m);
-  t.match(out, `cuts the log at ${end}, position ${end} of ${logFile(dir)}`);
-  t.match(out, `removes the empty file ${logFile(dir, 65536)}`);
+  t.match(out, /^recovery +would read 30 records from 0 on /m);
+  t.match(out, `would cut the log at ${end}, position ${end} of ${logFile(dir)}`);
+  t.match(out, `would remove the empty file ${logFile(dir, 65536)}`);
   const absent = openGolden(t, "queues-absent");
   t.equal((await info(absent.dir)).recovery.cut, null);
 });

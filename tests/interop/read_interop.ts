@@ -5,7 +5,13 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { JAVA_VERSIONS, type JavaVersion, type Line, type Oracle } from "../support/oracle.ts";
+import {
+  JAVA_VERSIONS,
+  type JavaVersion,
+  type Line,
+  type Oracle,
+  type Script,
+} from "../support/oracle.ts";
 import { copyOf, dump, oracleFor, run } from "./forcelog.ts";
 import { script } from "./scripts.ts";
 import { difference, isRecord } from "./views.ts";
@@ -79,15 +85,22 @@ const OTHERS: readonly Read[] = [
 ];
 
 /** Limits of one read, as they are and small ones; and messages that count as old. */
-const LIMITS = {
-  usual: {},
-  small: {
-    maxTransferBytesOnMessageInMemory: 10_000,
-    maxTransferCountOnMessageInMemory: 7,
-    maxFilterMessageSize: 2000,
-  },
-  old: { accessMessageInMemoryMaxRatio: 0 },
-} as const;
+function limitsOf(version: JavaVersion): Readonly<Record<string, Script["config"]>> {
+  return {
+    usual: {},
+    small: {
+      maxTransferBytesOnMessageInMemory: 10_000,
+      maxTransferCountOnMessageInMemory: 7,
+      // 4.9 knows only the usual value.
+      ...(isVersion4(version) ? {} : { maxFilterMessageSize: 2000 }),
+    },
+    old: { accessMessageInMemoryMaxRatio: 0 },
+  };
+}
+
+function isVersion4(version: JavaVersion): boolean {
+  return version.startsWith("4.");
+}
 
 const oracle = oracleFor(t);
 
@@ -95,7 +108,7 @@ async function readWith(
   who: "we" | JavaVersion,
   oracle: Oracle,
   dir: string,
-  config: Readonly<Record<string, unknown>>,
+  config: Script["config"],
   reads: readonly Read[],
 ): Promise<readonly Line[]> {
   const copy = copyOf(dir);
@@ -112,9 +125,22 @@ function write(who: "we" | JavaVersion, oracle: Oracle, dir: string): Promise<re
 }
 
 /** Where the answers differ. */
-function differences(theirs: readonly Line[], ours: readonly Line[]): string[] {
+function differences(
+  version: JavaVersion,
+  theirs: readonly Line[],
+  ours: readonly Line[],
+): string[] {
   return theirs.flatMap((line, i) => {
-    const different = difference(line, ours[i]);
+    let wanted = line;
+    // 4.9 confirms nothing without a slave.
+    if (isVersion4(version) && "confirmOffset" in line) {
+      wanted = { ...line, confirmOffset: ours[i]?.confirmOffset };
+    }
+    // And where the log has a blank it makes up a message without a topic.
+    if (isVersion4(version) && (line.message as { topic?: string } | null)?.topic === "") {
+      wanted = { ...line, message: null };
+    }
+    const different = difference(wanted, ours[i]);
     return different === undefined ? [] : [`${JSON.stringify(line.read)}${different}`];
   });
 }
@@ -135,12 +161,12 @@ if (oracle) {
           read: "lookMessageByOffset",
           offset,
         }));
-        for (const [name, limits] of Object.entries(LIMITS)) {
+        for (const [name, limits] of Object.entries(limitsOf(version))) {
           const reads = name === "usual" ? [...GETS, ...OTHERS, ...lookups] : GETS;
           const theirs = await readWith(version, oracle, dir, limits, reads);
           const ours = await readWith("we", oracle, dir, limits, reads);
           t.equal(ours.length, reads.length);
-          t.same(differences(theirs, ours), [], `${reads.length} reads, ${name} limits`);
+          t.same(differences(version, theirs, ours), [], `${reads.length} reads, ${name} limits`);
         }
       });
     }
@@ -187,7 +213,7 @@ if (oracle) {
     for (const version of JAVA_VERSIONS) {
       const theirs = await readWith(version, oracle, dir, {}, reads);
       const ours = await readWith("we", oracle, dir, {}, reads);
-      t.same(differences(theirs, ours), [], version);
+      t.same(differences(version, theirs, ours), [], version);
     }
   });
 }

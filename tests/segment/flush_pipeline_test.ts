@@ -483,6 +483,28 @@ t.test("FlushPipeline goes through a thread beside a sync, which holds writers u
   rig.checkFiles();
 });
 
+t.test("FlushPipeline takes an awaiting producer back from the thread", async (t) => {
+  const rig = await PipelineRig.make(t, ASYNC);
+  // The first put opens the file: in a thread.
+  for (let i = 0; i < 5; i++) await rig.put(100);
+  t.equal(rig.fs.count("pwritev"), 1);
+  t.equal(rig.fs.count("pwritevNow"), 4);
+});
+
+t.test("FlushPipeline forces under a producer that awaits each commit", async (t) => {
+  const rig = await PipelineRig.make(t, SYNC, { fileSize: 4 * 1024 * 1024 });
+  let forced = false;
+  let puts = 0;
+  const producer = async (): Promise<void> => {
+    for (; !forced && puts < 1000; puts++) await rig.put(100, false);
+  };
+  const produced = producer();
+  await rig.put(100);
+  forced = true;
+  await produced;
+  t.ok(puts < 1000, `forced after ${puts}`);
+});
+
 /** Every write on the main thread takes so long. */
 function slowWrites(rig: PipelineRig, ms: number) {
   const monotonic = rig.clock.monotonic.bind(rig.clock);

@@ -38,7 +38,7 @@ const BUILD_MS = 300_000;
 /** Options of ours that Java does not know. */
 const OURS = ["damagedLogPolicy", "brokerChecks", "bornHost", "storeHost"];
 /** Options that came after 4.9. */
-const SINCE_5 = ["enabledAppendPropCRC", "forceVerifyPropCRC"];
+const SINCE_5 = ["enabledAppendPropCRC", "forceVerifyPropCRC", "readUnCommitted"];
 
 export class Oracle {
   readonly #path: string;
