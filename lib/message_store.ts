@@ -176,7 +176,7 @@ export class MessageStore {
         options,
         delayLevels,
         segments: store.segments,
-        staging: paths.own,
+        staging: paths.logOwn,
         listener: {
           committed: (offset) => {
             if (early) this.#dispatch(offset);
@@ -246,11 +246,11 @@ export class MessageStore {
     const context = openContext(resolve(directory), resolveOptions(options), environment);
     const { fileSystem, readOnly, onWarning } = context.environment;
     const { paths } = context;
-    for (const warning of await checkStoreKind(fileSystem, paths, readOnly)) onWarning(warning);
     try {
+      for (const warning of await checkStoreKind(fileSystem, paths, readOnly)) onWarning(warning);
       await createDirectory(fileSystem, paths.root);
-    } catch (cause) {
-      throw new StoreError("STORE_IO", `Cannot make ${paths.root}`, { path: paths.root, cause });
+    } catch (error) {
+      throw asStoreError(error, `Cannot open ${paths.root}`);
     }
     const lock = await StoreLock.acquire(fileSystem, {
       lockPath: paths.lock,
@@ -265,7 +265,7 @@ export class MessageStore {
     } catch (error) {
       await context.files.closeAll().catch(() => undefined);
       await lock.close();
-      throw error;
+      throw asStoreError(error, `Cannot open ${paths.root}`);
     }
   }
 
@@ -282,10 +282,11 @@ export class MessageStore {
     });
     checkLogIsThere(store, options);
     await createAbort(fileSystem, paths.abort, process.pid);
-    await removeHalfMadeFiles(fileSystem, paths.own);
-    for (const path of [paths.commitLog, paths.consumeQueue]) {
+    for (const path of [paths.commitLog, paths.consumeQueue, paths.logOwn]) {
       await createDirectory(fileSystem, path);
     }
+    await removeHalfMadeFiles(fileSystem, paths.own);
+    if (paths.logOwn !== paths.own) await removeHalfMadeFiles(fileSystem, paths.logOwn);
     const adopted: ResolvedOptions = {
       ...options,
       mappedFileSizeCommitLog: store.segments.fileSize,
@@ -508,7 +509,9 @@ export class MessageStore {
    * @throws {StoreError} if that fails; `abort` then stays. A store that had failed before just closes.
    */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
+    this.#closing ??= this.#close().catch((error: unknown) => {
+      throw asStoreError(error, `Cannot close ${this.#paths.root}`);
+    });
     return this.#closing;
   }
 
@@ -624,6 +627,17 @@ export class MessageStore {
       );
     }
   }
+}
+
+/** What a system call failed with, as an error of the store. */
+function asStoreError(error: unknown, what: string): unknown {
+  if (error instanceof StoreError || error instanceof TypeError || error instanceof RangeError) {
+    return error;
+  }
+  const { code, path, message } = error as Error & { code?: string; path?: string };
+  if (code === undefined) return error;
+  const facts = path === undefined ? { cause: error } : { path, cause: error };
+  return new StoreError("STORE_IO", `${what}: ${message}`, facts);
 }
 
 /** Files that a killed store had not finished making. */

@@ -1,7 +1,7 @@
 /**
  * The options of a store: RocketMQ's config keys (`MessageStoreConfig`) by their own names, and a
- * few of ours. Every key that RocketMQ 5.5.1 knows is accepted; which ones have an effect stands in
- * `docs/compatibility.md`.
+ * few of ours. Which of RocketMQ's keys have an effect, which are accepted without one and which are
+ * refused stands in `docs/compatibility.md`; a key that is in neither list is a mistake.
  *
  * @module
  */

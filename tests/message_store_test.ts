@@ -6,6 +6,7 @@ import { MessageStore, type StoreOptions } from "../lib/mod.ts";
 import { FakeClock } from "../lib/testing/mod.ts";
 import { putStatus, rejection } from "./support/rejections.ts";
 import {
+  BINDINGS,
   bodies,
   checkStore,
   eachBinding,
@@ -90,7 +91,7 @@ t.test("MessageStore is disposable, and each operation says that it is closed", 
   const dir = storePath(t);
   let closed: MessageStore;
   {
-    await using store = await MessageStore.open(dir, SMALL);
+    await using store = await MessageStore.open(dir, { ...SMALL, ...BINDINGS[0]?.options });
     await store.put(message("a"));
     closed = store;
   }
@@ -392,3 +393,76 @@ t.test(
     t.ok(turned, "a loop of reads does not keep timers waiting");
   },
 );
+
+t.test("a batch of one is held to the limit of a batch", async (t) => {
+  const { store } = await openStore(t, storePath(t), { maxMessageSize: 4096 });
+  const body = Buffer.alloc(4090);
+  t.equal(await putStatus(store.putBatch({ topic: "T", messages: [{ body }] })), "MESSAGE_ILLEGAL");
+  t.equal((await store.put(message("", { body }))).queueOffset, 0);
+});
+
+eachBinding(t, "a slow sync alone does not make the store busy", async (t, binding) => {
+  const clock = new FakeClock();
+  const { store, fileSystem } = await openStore(t, storePath(t), SYNC, { binding, clock });
+  await store.put(message("first"));
+  const held = fileSystem.hold("fdatasync", { path: /commitlog/ });
+  const slow = store.put(message("slow"));
+  await held.waiting;
+  await clock.advance(3000);
+  const joined = store.put(message("joined"));
+  held.release();
+  t.equal((await slow).queueOffset, 1);
+  t.equal((await joined).queueOffset, 2);
+});
+
+eachBinding(
+  t,
+  "open() and get() fail with an error of the store, whatever call fails",
+  async (t, binding) => {
+    const dir = storePath(t);
+    const first = await openStore(t, dir, {}, { binding });
+    await putMany(first.store, 100, { size: 1000 });
+    const copy = killedCopy(t, dir);
+    for (const name of [
+      "readdir",
+      "stat",
+      "mkdir",
+      "syncDirectory",
+      "open",
+      "pread",
+      "fdatasync",
+      "unlink",
+    ] as const) {
+      for (let skip = 0; ; skip++) {
+        const fileSystem = binding.fileSystem();
+        fileSystem.failNext(name, "EIO", { skip });
+        const again = killedCopy(t, copy);
+        const error = await openStore(t, again, {}, { binding, fileSystem })
+          .then(({ store }) => store.close())
+          .then(
+            () => undefined,
+            (error: unknown) => error,
+          );
+        if (error === undefined) break;
+        t.match(error, { name: "StoreError", code: "STORE_IO" }, `${name} ${skip}`);
+        const { store } = await openStore(t, again, {}, { binding });
+        t.equal(store.maxOffset("T"), 100);
+        await store.close();
+        if (skip > 60) break;
+      }
+    }
+  },
+);
+
+t.test("a commit log in another folder has its half-made files beside it", async (t) => {
+  const dir = storePath(t);
+  const elsewhere = storePath(t, "elsewhere");
+  const options = { storePathCommitLog: join(elsewhere, "log") };
+  const { store } = await openStore(t, dir, options);
+  await putMany(store, 100, { size: 1000 });
+  t.ok(existsSync(join(elsewhere, "log", "0".repeat(20))));
+  t.ok(existsSync(join(elsewhere, "forcelog")));
+  await store.close();
+  const again = await openStore(t, dir, options);
+  t.equal((await bodies(again.store)).length, 100);
+});

@@ -48,6 +48,7 @@ export function chartSvg({ bodyBytes, subtitle, rows }: Chart): string {
       return Number.isFinite(found) && found > 0 ? found : null;
     });
   const names = callers.map((count) => `${count} ${count === 1 ? "caller" : "callers"}`);
+  const nameTextStyle = { align: "left" } as const;
   const style = (mode: string) => ({ color: COLORS[mode] ?? "#555555" });
   chart.setOption({
     animation: false,
@@ -58,18 +59,18 @@ export function chartSvg({ bodyBytes, subtitle, rows }: Chart): string {
       left: 20,
       top: 10,
     },
-    legend: { top: 75, data: [...modes, "floor", ...modes.map((mode) => `${mode} p99`)] },
+    legend: { top: 90, itemGap: 40, data: [...modes, "floor"] },
     grid: [
-      { left: 90, right: 30, top: 130, height: 310 },
-      { left: 90, right: 30, top: 530, height: 310 },
+      { left: 90, right: 30, top: 150, height: 300 },
+      { left: 90, right: 30, top: 550, height: 300 },
     ],
     xAxis: [
       { type: "category", data: names, gridIndex: 0 },
       { type: "category", data: names, gridIndex: 1 },
     ],
     yAxis: [
-      { type: "log", name: "messages per second", gridIndex: 0 },
-      { type: "log", name: "latency in ms: p50 full, p99 dashed", gridIndex: 1 },
+      { type: "log", name: "messages per second", gridIndex: 0, nameTextStyle },
+      { type: "log", name: "latency in ms: p50 full, p99 dashed", gridIndex: 1, nameTextStyle },
     ],
     series: [
       ...modes.map((mode) => ({

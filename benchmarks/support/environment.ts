@@ -42,7 +42,8 @@ export function environmentOf(directory: string): Environment {
 export function environmentText(environment: Environment): string {
   const { processor, processors, memoryGiB, system, fileSystem, node, addon, code } = environment;
   return [
-    `${environment.date}  ${processors} × ${processor}, ${memoryGiB} GiB, ${system}, ${fileSystem}`,
+    `${environment.date}  ${processors} × ${processor}, ${memoryGiB} GiB, ${system}`,
+    fileSystem,
     `Node ${node}, addon ${addon}, code ${code}, load before ${environment.load.toFixed(1)}`,
   ].join("\n");
 }

@@ -8,7 +8,7 @@
  *     32    confirmPhyOffset        start of the newest confirmed record
  *     40    logicsPhysicalOffset    start of the newest record whose unit is durable; 0 = unknown
  *     48    zeros
- *     2048  our slot: magic, version, a copy of the six longs, our watermarks, CRC-32
+ *     2048  our slot: magic, a copy of the six longs, our watermarks, CRC-32
  *     ...   zeros up to 4096
  *
  * RocketMQ's store rewrites the longs in place and leaves the rest: where the copy in our slot

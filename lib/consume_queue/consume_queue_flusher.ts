@@ -89,7 +89,9 @@ export class ConsumeQueueFlusher<Mark> {
       const round = thorough ? this.flush() : this.#after(() => this.#usual());
       void round.then(
         () => this.#again(options.flushIntervalConsumeQueue),
-        () => this.#again(RETRY_MS),
+        () => {
+          if (!this.#timer && !this.#closed) this.#arm(RETRY_MS);
+        },
       );
     }, ms);
   }
@@ -123,7 +125,7 @@ export class ConsumeQueueFlusher<Mark> {
   async #thorough(): Promise<void> {
     if (this.#failure) throw this.#failure;
     const { queues, clock, capture, forceLog, publish, failed } = this.#context;
-    this.#lastThoroughAt = clock.monotonic();
+    const beganAt = clock.monotonic();
     const mark = capture();
     await forceLog(mark);
     for (const queue of queues) await queue.commit();
@@ -138,5 +140,6 @@ export class ConsumeQueueFlusher<Mark> {
       }
     }
     await publish(mark);
+    this.#lastThoroughAt = beganAt;
   }
 }

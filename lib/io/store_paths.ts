@@ -4,7 +4,7 @@
  * @module
  */
 
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 export interface StorePaths {
   readonly root: string;
@@ -18,6 +18,8 @@ export interface StorePaths {
    * (`cut-*`), and who holds the lock (`holder.json`).
    */
   readonly own: string;
+  /** The same beside a commit log that lies elsewhere: files are renamed within one file system. */
+  readonly logOwn: string;
   readonly holder: string;
 }
 
@@ -31,6 +33,7 @@ export function storePaths(root: string, storePathCommitLog: string | undefined)
     abort: join(root, "abort"),
     lock: join(root, "lock"),
     own,
+    logOwn: storePathCommitLog === undefined ? own : join(dirname(storePathCommitLog), "forcelog"),
     holder: join(own, "holder.json"),
   };
 }

@@ -23,7 +23,7 @@ export interface Message {
    * @default 0
    */
   readonly queueId?: number;
-  /** 0 to `maxMessageSize` bytes. Not copied until it is written; leave it alone until then. */
+  /** 0 to `maxMessageSize` bytes. It may change once the put has been called: it is copied then. */
   readonly body: Uint8Array;
   /** One tag. Property `TAGS`; a consumer filters by it. */
   readonly tags?: string;

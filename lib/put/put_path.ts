@@ -22,6 +22,7 @@ import type { Message, MessageBatch } from "../message/message.ts";
 import {
   batchViolation,
   brokerViolation,
+  type SizeLimits,
   storeViolation,
   type Violation,
 } from "../message/message_rules.ts";
@@ -48,6 +49,7 @@ const NO_QUEUES: readonly ConsumeQueue[] = [];
 export class PutPath {
   readonly #context: PutPathContext;
   readonly #options: ResolvedOptions;
+  readonly #limits: SizeLimits;
   readonly #hosts: Pick<RecordDefaults, "bornHost" | "storeHost">;
   /** Messages appended, and puts that were refused before that. */
   readonly counters = { messagesPut: 0, putsFailed: 0 };
@@ -57,6 +59,10 @@ export class PutPath {
     const { options } = context;
     this.#context = context;
     this.#options = options;
+    this.#limits = {
+      maxMessageSize: options.maxMessageSize,
+      fileSize: options.mappedFileSizeCommitLog,
+    };
     this.#hosts = {
       bornHost: parseHost(options.bornHost),
       storeHost: parseHost(options.storeHost),
@@ -69,6 +75,7 @@ export class PutPath {
       this.#admit(refusal);
       if (this.#options.brokerChecks) refuseIf(brokerViolation(message));
       const record = prepareRecord(message, this.#defaults());
+      refuseIf(storeViolation(record, this.#limits));
       return this.#append([record], record.wait);
     } catch (error) {
       return this.#refused(error);
@@ -80,6 +87,7 @@ export class PutPath {
       this.#admit(refusal);
       if (this.#options.brokerChecks) refuseIf(batchViolation(batch));
       const records = prepareBatch(batch, this.#defaults());
+      refuseIf(storeViolation(records, this.#limits));
       return this.#append(records, records[0]?.wait ?? true);
     } catch (error) {
       return this.#refused(error);
@@ -118,10 +126,7 @@ export class PutPath {
   }
 
   #append(records: readonly OutgoingRecord[], wait: boolean): Promise<PutResult> {
-    const { maxMessageSize, mappedFileSizeCommitLog: fileSize } = this.#options;
     const [first] = records as readonly [OutgoingRecord];
-    const limits = { maxMessageSize, fileSize };
-    refuseIf(storeViolation(records.length === 1 ? first : records, limits));
     const lightQueues = this.#lightQueuesOf(records);
     const queue = this.#context.queues.findOrCreate(first.topic, first.queueId);
     const { gate } = this.#context.log;

@@ -14,7 +14,12 @@ import {
   PROPERTY_INNER_MULTI_DISPATCH,
   PROPERTY_INNER_MULTI_QUEUE_OFFSET,
 } from "../message/property_names.ts";
-import { checkRecord, decodeRecord, type StoredMessage } from "../message/record.ts";
+import {
+  checkRecord,
+  decodeRecord,
+  type RecordCheckOptions,
+  type StoredMessage,
+} from "../message/record.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
 import { type RecordPlace, RecordWindow } from "./record_window.ts";
@@ -84,9 +89,11 @@ export interface ReaderContext {
 
 export class MessageReader {
   readonly #context: ReaderContext;
+  readonly #check: RecordCheckOptions;
 
   constructor(context: ReaderContext) {
     this.#context = context;
+    this.#check = checkOptionsOf(context);
   }
 
   /**
@@ -120,14 +127,14 @@ export class MessageReader {
     const most = Math.min(segment.start + segment.size, limit) - offset;
     let bytes = await log.read(offset, Math.min(LOOKUP_BYTES, most), limit);
     if (!bytes) return undefined;
-    let check = checkRecord(bytes, 0, bytes.length, offset, { checkCrc: true });
+    let check = checkRecord(bytes, 0, bytes.length, offset, this.#check);
     if (check.kind === "short" && check.needed > bytes.length && check.needed <= most) {
       bytes = await log.read(offset, check.needed, limit);
       if (!bytes) return undefined;
-      check = checkRecord(bytes, 0, bytes.length, offset, { checkCrc: true });
+      check = checkRecord(bytes, 0, bytes.length, offset, this.#check);
       if (check.kind === "short" && check.needed <= most) {
         bytes = (await log.read(offset, check.needed, limit)) as Buffer;
-        check = checkRecord(bytes, 0, bytes.length, offset, { checkCrc: true });
+        check = checkRecord(bytes, 0, bytes.length, offset, this.#check);
       }
     }
     if (check.kind === "record") return decodeRecord(Buffer.from(bytes.subarray(0, check.size)));
@@ -144,6 +151,7 @@ export class MessageReader {
 /** One look through a queue. */
 class Scan {
   readonly #context: ReaderContext;
+  readonly #check: RecordCheckOptions;
   readonly #queue: ConsumeQueue;
   readonly #offset: QueueOffset;
   readonly #maxMessages: number;
@@ -162,6 +170,7 @@ class Scan {
 
   constructor(context: ReaderContext, queue: ConsumeQueue, request: GetRequest) {
     this.#context = context;
+    this.#check = checkOptionsOf(context);
     this.#queue = queue;
     this.#offset = request.offset;
     this.#next = request.offset;
@@ -312,7 +321,7 @@ class Scan {
       const isGone = offset < this.#maxPhysical && !segments.find(offset);
       return isGone ? undefined : this.#damagedUnit(queueOffset);
     }
-    const check = checkRecord(bytes, 0, size, offset, { checkCrc: true });
+    const check = checkRecord(bytes, 0, size, offset, this.#check);
     if (check.kind !== "record" || check.size !== size) {
       const segment = segments.find(offset);
       const reason = check.kind === "bad" ? check.reason : "its size is not the one in the queue";
@@ -351,6 +360,11 @@ class Scan {
       suggestPullingFromSlave: this.#maxPhysical - this.#pulled > this.#inMemoryBytes,
     };
   }
+}
+
+/** What is returned to a caller is verified, whatever recovery verifies. */
+function checkOptionsOf({ options }: ReaderContext): RecordCheckOptions {
+  return { checkCrc: true, forceVerifyPropCRC: options.forceVerifyPropCRC };
 }
 
 function answer(

@@ -33,7 +33,7 @@ import type { StorePaths } from "../io/store_paths.ts";
 import { type DispatchRequest, dispatchRequestOf } from "../message/dispatch_request.ts";
 import { LIGHT_QUEUE_PREFIX } from "../message/light_queues.ts";
 import { checkRecord, type RecordCheckOptions } from "../message/record.ts";
-import { RECORD_SIZE_MIN } from "../message/record_layout.ts";
+import { BLANK_SIZE, RECORD_SIZE_MIN } from "../message/record_layout.ts";
 import type { DelayLevels } from "../message/tags_code.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
@@ -147,10 +147,10 @@ class Recovery {
       this.#compareCounts(watermarks);
     }
     await this.#compareLastUnits();
-    const { end, bad, records } = await this.#scan(start.offset);
-    const cut = await cutTail(segments, end, {
+    const { end, behind, bad, records } = await this.#scan(start.offset);
+    const cut = await cutTail(segments, behind, {
       ...this.#context,
-      own: this.#context.paths.own,
+      own: this.#context.paths.logOwn,
       now: this.#context.clock.now(),
     });
     for (const queue of queues) {
@@ -236,18 +236,28 @@ class Recovery {
     }
   }
 
-  /** Reads the log from `from` on and gives every record its units, up to the first bad place. */
-  async #scan(
-    from: PhysicalOffset,
-  ): Promise<{ end: PhysicalOffset; bad: BadPlace | undefined; records: number }> {
+  /**
+   * Reads the log from `from` on and gives every record its units, up to the first bad place.
+   *
+   * @returns `end` is where the log goes on, `behind` where what is to be cut begins. A blank record
+   *   with no file behind it lies between them: RocketMQ goes on in its place, and so do we.
+   */
+  async #scan(from: PhysicalOffset): Promise<{
+    end: PhysicalOffset;
+    behind: PhysicalOffset;
+    bad: BadPlace | undefined;
+    records: number;
+  }> {
     const { segments } = this.#store;
     const whole = from <= (segments.minOffset ?? 0);
     let bad: BadPlace | undefined;
+    let blank: PhysicalOffset | undefined;
     let records = 0;
-    let end = from;
+    let behind = from;
     for (;;) {
       let full = false;
-      end = await scanLog(segments, end, this.#check, (step) => {
+      behind = await scanLog(segments, behind, this.#check, (step) => {
+        blank = step.kind === "blank" && step.size >= BLANK_SIZE ? step.offset : undefined;
         if (step.kind === "record") {
           if (this.#unwritten >= UNWRITTEN_UNITS_MAX) {
             full = true;
@@ -269,7 +279,7 @@ class Recovery {
         }
         return undefined;
       });
-      if (!full) return { end, bad, records };
+      if (!full) return { end: blank ?? behind, behind, bad, records };
       await this.#commitQueues();
     }
   }

@@ -18,6 +18,9 @@ import type { StoreFiles } from "./store_files.ts";
 /** Margin of the checkpoint's times, in ms (`StoreCheckpoint.getMinTimestamp`). */
 const TIME_MARGIN_MS = 3000;
 
+/** Bytes read to learn the size of a record. */
+const FIRST_READ_BYTES = 4096;
+
 export interface ScanStart {
   readonly offset: PhysicalOffset;
   readonly why: string;
@@ -37,7 +40,10 @@ export async function chooseScanStart(
       : { offset: oldest, why: "clean stop, but the queues know no file: the whole log" };
   }
   const { longs, watermarks } = checkpoint;
-  if (watermarks && holds(segments, watermarks.queuesEnd)) {
+  if (
+    watermarks &&
+    (await isPlace(segments, watermarks.queuesEnd, longs.logicsPhysicalOffset, options))
+  ) {
     return { offset: watermarks.queuesEnd, why: "crash: the end of the durable queues" };
   }
   const { logicsPhysicalOffset, physicMsgTimestamp, logicsMsgTimestamp } = longs;
@@ -55,12 +61,21 @@ export async function chooseScanStart(
     : { offset: oldest, why: "crash: the checkpoint vouches for no file: the whole log" };
 }
 
-/** Whether a scan can begin at the offset: inside a file, or at the end of the last one. */
-function holds(segments: SegmentQueue, offset: PhysicalOffset): boolean {
-  const { last } = segments;
-  return (
-    segments.find(offset) !== undefined || (last !== undefined && offset === last.start + last.size)
-  );
+/**
+ * Whether a scan can begin at `offset`: the record before it, which starts at `last`, ends there, or
+ * it is the start of a file. A Java store that cut the log and was killed before it wrote its
+ * checkpoint leaves other records there.
+ */
+async function isPlace(
+  segments: SegmentQueue,
+  offset: PhysicalOffset,
+  last: PhysicalOffset,
+  options: RecordCheckOptions,
+): Promise<boolean> {
+  if (!segments.find(offset)) return false;
+  if (offset === segments.startOf(offset) || !segments.find(last)) return true;
+  const record = await recordAt(segments, last, options);
+  return record !== undefined && last + record.size === offset;
 }
 
 /** The last file whose first record is whole and passes the test. */
@@ -71,7 +86,7 @@ async function lastFile(
 ): Promise<Segment | undefined> {
   for (let i = segments.segments.length - 1; i >= 0; i--) {
     const segment = segments.segments[i] as Segment;
-    const storeTimestamp = await firstStoreTimestamp(segments, segment, options);
+    const storeTimestamp = (await recordAt(segments, segment.start, options))?.storeTimestamp;
     if (
       storeTimestamp !== undefined &&
       storeTimestamp !== 0 &&
@@ -83,19 +98,21 @@ async function lastFile(
   return undefined;
 }
 
-async function firstStoreTimestamp(
+async function recordAt(
   segments: SegmentQueue,
-  { start, size }: Segment,
+  offset: PhysicalOffset,
   options: RecordCheckOptions,
-): Promise<number | undefined> {
-  let needed = 4096;
+): Promise<{ size: number; storeTimestamp: number } | undefined> {
+  let needed = FIRST_READ_BYTES;
   for (;;) {
-    const bytes = await segments.read(start, needed);
+    const bytes = await segments.read(offset, needed);
     if (!bytes) return undefined;
-    const check = checkRecord(bytes, 0, bytes.length, start, options);
-    if (check.kind === "record") return readStoreTimestamp(bytes, 0);
-    if (check.kind !== "short" || check.needed > size || check.needed <= bytes.length)
-      return undefined;
+    const check = checkRecord(bytes, 0, bytes.length, offset, options);
+    if (check.kind === "record") {
+      return { size: check.size, storeTimestamp: readStoreTimestamp(bytes, 0) };
+    }
+    // More than is left in the file is no record.
+    if (check.kind !== "short" || bytes.length < needed) return undefined;
     needed = check.needed;
   }
 }

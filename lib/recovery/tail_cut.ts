@@ -46,8 +46,9 @@ export async function cutTail(
   const evidence: string[] = [];
   const removedFiles: string[] = [];
   let droppedBytes = 0;
-  // From the back: if this is cut short, what is left is still a log without a hole.
-  for (const segment of segments.dropFrom(end).reverse()) {
+  // From the back: if this is cut short, what is left is still a log without a hole. A file that
+  // starts at the end stays: without it RocketMQ would go on at the blank record before it.
+  for (const segment of segments.dropFrom(end + 1).reverse()) {
     const stale = await lastNonZero(context, segment, 0);
     await context.files.close(segment.path);
     if (stale === 0) {

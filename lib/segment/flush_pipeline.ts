@@ -353,7 +353,10 @@ export class FlushPipeline {
       piece = this.#buffer.next(PIECE_BYTES_MAX)
     ) {
       const { buffers, position } = piece;
+      // A sync may take its time; a write that goes on for so long holds the log up.
+      this.#writeStartedAt = this.#clock.monotonic();
       await this.#write(piece, (handle) => writeFully(handle, buffers, position));
+      this.#writeStartedAt = undefined;
     }
   }
 
@@ -362,13 +365,10 @@ export class FlushPipeline {
     const { segment, position } = piece;
     try {
       await this.#verify(segment);
-      this.#writeStartedAt = this.#clock.monotonic();
       await this.#context.files.use(segment.path, action);
     } catch (cause) {
       this.#failedAt("write", segment, position, cause);
       return false;
-    } finally {
-      this.#writeStartedAt = undefined;
     }
     if (this.#failure) return false;
     this.#committedPiece(piece, this.#clock.monotonic());

@@ -4,12 +4,13 @@
 
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: whoever carries out a script fills in the number of the repeat
 
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { readCheckpoint } from "../../lib/checkpoint/store_checkpoint.ts";
-import { NodeFileSystem } from "../../lib/mod.ts";
+import { MessageStore, NodeFileSystem, type StoreOptions } from "../../lib/mod.ts";
 import { JAVA_VERSIONS, type JavaVersion, type Line, type Oracle } from "../support/oracle.ts";
-import { dump, javaDump, oracleFor, run } from "./forcelog.ts";
+import { dump, eachVersion, javaDump, oracleFor, run } from "./forcelog.ts";
 import { script } from "./scripts.ts";
 import { difference, faultsOf, isRecord, type View, viewOf } from "./views.ts";
 
@@ -107,8 +108,51 @@ async function play(t: Test, oracle: Oracle, turns: readonly Turn[]): Promise<vo
   }
 }
 
+/**
+ * Our log up to the blank record that closes its first file, as a kill between this record and the
+ * first one behind it leaves it: with the next file, still empty, or without one.
+ */
+async function closedFile(dir: string, next: "empty" | "gone"): Promise<StoreOptions> {
+  const options: StoreOptions = script([], {}).config;
+  const store = await MessageStore.open(dir, options);
+  for (const size of [32_000, 33_000, 1000])
+    await store.put({ topic: "T", body: Buffer.alloc(size) });
+  await store.close();
+  const second = join(dir, "commitlog", String(options.mappedFileSizeCommitLog).padStart(20, "0"));
+  if (next === "gone") rmSync(second);
+  else writeFileSync(second, Buffer.alloc(options.mappedFileSizeCommitLog as number));
+  rmSync(join(dir, "checkpoint"));
+  writeFileSync(join(dir, "abort"), "1");
+  return options;
+}
+
 if (oracle) {
   t.jobs = 4;
+  for (const next of ["empty", "gone"] as const) {
+    eachVersion(t, `we go on where it goes on if the next file is ${next}`, async (t, version) => {
+      const dir = join(t.testdir({ store: {} }), "store");
+      const options = await closedFile(dir, next);
+      const { config } = script([], {});
+      const theirs = viewOf(await javaDump(oracle, version, dir, config));
+      t.equal(difference(theirs, viewOf(await dump(dir, config))), undefined);
+      const warnings: string[] = [];
+      const onWarning = (warning: string) => warnings.push(warning);
+      // Opened and left alone, so that our checkpoint vouches for the place.
+      await (await MessageStore.open(dir, options, { onWarning })).close();
+      const small = script([{ topic: "T", body: "in the blank's place, if it fits" }], {}, "halt");
+      const lines = await oracle.run(version, "write", dir, small);
+      t.equal(lines[0]?.wroteOffset, theirs.maxOffset);
+      const store = await MessageStore.open(dir, options, { onWarning });
+      t.same(store.recovery.left, [], "there is no hole in the log");
+      t.equal(store.maxOffset("T"), 3);
+      t.equal((await store.put({ topic: "T", body: Buffer.from("ours") })).queueOffset, 3);
+      await store.close();
+      t.same(warnings, []);
+      const ours = viewOf(await dump(dir, config));
+      t.equal(difference(viewOf(await javaDump(oracle, version, dir, config)), ours), undefined);
+    });
+  }
+
   for (const version of JAVA_VERSIONS) {
     t.test(`we and RocketMQ ${version} take turns`, (t) =>
       play(t, oracle, [

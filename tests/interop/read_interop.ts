@@ -132,9 +132,10 @@ function differences(
 ): string[] {
   return theirs.flatMap((line, i) => {
     let wanted = line;
-    // 4.9 confirms nothing without a slave.
+    // 4.9 confirms nothing without a slave, and looks for the first message in too many bytes.
     if (isVersion4(version) && "confirmOffset" in line) {
-      wanted = { ...line, confirmOffset: ours[i]?.confirmOffset };
+      const { confirmOffset, earliestMessageTime } = ours[i] as Line;
+      wanted = { ...line, confirmOffset, earliestMessageTime };
     }
     // And where the log has a blank it makes up a message without a topic.
     if (isVersion4(version) && (line.message as { topic?: string } | null)?.topic === "") {

@@ -486,7 +486,7 @@ t.test("FlushPipeline goes through a thread beside a sync, which holds writers u
 t.test("FlushPipeline takes an awaiting producer back from the thread", async (t) => {
   const rig = await PipelineRig.make(t, ASYNC);
   // The first put opens the file: in a thread.
-  for (let i = 0; i < 5; i++) await rig.put(100);
+  for (let i = 0; i < 5; i++) await promiseOf(rig, true);
   t.equal(rig.fs.count("pwritev"), 1);
   t.equal(rig.fs.count("pwritevNow"), 4);
 });
@@ -496,7 +496,7 @@ t.test("FlushPipeline forces under a producer that awaits each commit", async (t
   let forced = false;
   let puts = 0;
   const producer = async (): Promise<void> => {
-    for (; !forced && puts < 1000; puts++) await rig.put(100, false);
+    for (; !forced && puts < 1000; puts++) await promiseOf(rig, false);
   };
   const produced = producer();
   await rig.put(100);
@@ -504,6 +504,14 @@ t.test("FlushPipeline forces under a producer that awaits each commit", async (t
   await produced;
   t.ok(puts < 1000, `forced after ${puts}`);
 });
+
+/** The pipeline's own promise: its caller goes on at once. */
+function promiseOf(rig: PipelineRig, wait: boolean): Promise<unknown> {
+  const { pipeline } = rig;
+  const { end } = rig.append(100);
+  const unexpected = () => new Error("it does not fail");
+  return pipeline.keep(pipeline.promised(wait), end, end, unexpected, unexpected);
+}
 
 /** Every write on the main thread takes so long. */
 function slowWrites(rig: PipelineRig, ms: number) {
