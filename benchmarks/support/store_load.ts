@@ -32,7 +32,7 @@ const TOPIC = "bench";
 const BYTES_MAX = 2 * 1024 ** 3;
 /** Puts of an open loop that may be under way, and that begin in one turn of the event loop. */
 const OUTSTANDING_MAX = 65_536;
-const BEGIN_PER_TURN = 256;
+const BEGIN_PER_TURN = 64;
 
 export interface Load {
   readonly mode: Mode;

@@ -36,13 +36,20 @@ const NOW_BYTES_MAX = 256 * 1024;
  * thread that only lost its processor is back sooner.
  */
 const HELD_BACK_MS = 10;
-/** The commits then go through a thread for as long as that, and longer if it happens so soon again. */
+/**
+ * The commits then go through a thread for as long as that took. If it happens again so soon after
+ * that, in ms, it was no accident: for so many times as long as the last time, up to a most.
+ */
 const HELD_BACK_AGAIN_MS = 200;
-/** So many times as long at each time again, up to so many times. */
 const HELD_BACK_FACTOR = 4;
 const HELD_BACK_FACTOR_MAX = 64;
 /** Most bytes of one write: what a thread writes without a look at who else came. */
 const PIECE_BYTES_MAX = 16 * 1024 * 1024;
+/**
+ * Puts that are told of their end in one turn of the event loop, and their bytes: most callers put
+ * again at once, and 16 MiB would take 20 ms.
+ */
+const TOLD_AT_ONCE = { count: 256, bytes: 1024 * 1024 } as const;
 /** A force that takes longer is reported, in ms (`CommitLog`: "flush data to disk costs"). */
 const SLOW_FORCE_MS = 500;
 
@@ -95,6 +102,8 @@ export class FlushPipeline {
   #commitScheduled = false;
   #committing: Promise<void> | undefined;
   readonly #turn = new Turn();
+  #lastAppendBytes = 0;
+  #tellScheduled = false;
   #heldBackUntil = Number.NEGATIVE_INFINITY;
   #heldBackFactor = 1;
   #writeStartedAt: number | undefined;
@@ -154,7 +163,8 @@ export class FlushPipeline {
 
   /** Called after each append, in the same turn, with the log's new end. */
   appended(end: PhysicalOffset): void {
-    if (!this.#sync) this.#turn.spend(end - this.#wrote);
+    this.#lastAppendBytes = end - this.#wrote;
+    if (!this.#sync) this.#turn.spend(this.#lastAppendBytes);
     this.#wrote = end;
     if (this.#sync) {
       this.#wantForce();
@@ -193,7 +203,8 @@ export class FlushPipeline {
   ): Promise<T> {
     if (this.#failure) return Promise.reject(onFailure(this.#failure));
     if (promised === "append") {
-      return this.#turn.over ? this.#turn.next().then(() => value) : Promise.resolve(value);
+      if (!this.#turn.over) return Promise.resolve(value);
+      return this.#turn.next(this.#lastAppendBytes).then(() => value);
     }
     return new Promise<T>((resolve, reject) => {
       const timed = promised === "force";
@@ -268,6 +279,7 @@ export class FlushPipeline {
       this.#flushTimer?.cancel();
       this.#deadlineTimer?.cancel();
       await Promise.all([this.#committing, this.#forcing]);
+      this.#tellAll();
       for (const { end, reject } of this.#durableWaiters) reject(neverDurable(end));
       this.#durableWaiters.clear();
     }
@@ -278,6 +290,8 @@ export class FlushPipeline {
     if (this.#failure) return;
     this.#failure = error;
     this.#context.listener.failed(error);
+    // What had been reached before it is no part of the failure.
+    this.#tellAll();
     this.#commitWaiters.failAll(error);
     this.#forceWaiters.failAll(error);
     for (const waiter of this.#durableWaiters) waiter.reject(error);
@@ -382,7 +396,7 @@ export class FlushPipeline {
     this.counters.committedBytes += piece.bytes;
     this.#lastCommitAt = now;
     this.#context.listener.committed(piece.end);
-    this.#commitWaiters.resolveTo(piece.end);
+    this.#tell();
     if (!this.#sync) this.#afterAsyncCommit();
   }
 
@@ -507,7 +521,7 @@ export class FlushPipeline {
     if (tookMs > SLOW_FORCE_MS) this.#context.listener.slowForce(tookMs);
     this.#flushed = offset;
     this.#context.listener.flushed(offset);
-    this.#forceWaiters.resolveTo(offset);
+    this.#tell();
     for (const waiter of this.#durableWaiters) {
       if (waiter.end > offset) continue;
       this.#durableWaiters.delete(waiter);
@@ -544,7 +558,25 @@ export class FlushPipeline {
     return pages(to) - pages(from) >= leastPages;
   }
 
-  // Deadlines and failures.
+  // Promises, deadlines and failures.
+
+  /** Resolves the puts that are committed or forced, in order, and not too many in one turn. */
+  #tell(): void {
+    if (this.#tellScheduled) return;
+    const committed = this.#commitWaiters.resolveTo(this.#committed, TOLD_AT_ONCE);
+    const forced = this.#forceWaiters.resolveTo(this.#flushed, TOLD_AT_ONCE);
+    if (committed && forced) return;
+    this.#tellScheduled = true;
+    setImmediate(() => {
+      this.#tellScheduled = false;
+      this.#tell();
+    });
+  }
+
+  #tellAll(): void {
+    this.#commitWaiters.resolveTo(this.#committed);
+    this.#forceWaiters.resolveTo(this.#flushed);
+  }
 
   #armDeadline(): void {
     const first = this.#forceWaiters.first;
@@ -552,6 +584,7 @@ export class FlushPipeline {
     const ms = Math.max(0, first.deadline - this.#clock.monotonic());
     this.#deadlineTimer = this.#clock.setTimer(() => {
       this.#deadlineTimer = undefined;
+      this.#tellAll();
       const now = this.#clock.monotonic();
       for (
         let waiter = this.#forceWaiters.first;

@@ -17,36 +17,54 @@ export class Turn {
   #steps = 0;
   #bytes = 0;
   #begun = false;
-  #next: Promise<void> | undefined;
+  /** Those who wait for a turn, in order, and the bytes of their last step. */
+  #waiting: { readonly bytes: number; readonly begin: () => void }[] = [];
 
-  /** Whether this turn has been used up. */
+  /** Whether this turn has been used up; whoever waits already goes first. */
   get over(): boolean {
-    return this.#steps >= STEPS_MAX || this.#bytes >= BYTES_MAX;
+    return this.#steps >= STEPS_MAX || this.#bytes >= BYTES_MAX || this.#waiting.length > 0;
   }
 
   /** Counts a step and its bytes. */
   spend(bytes: number): void {
     this.#steps++;
     this.#bytes += bytes;
+    this.#begin();
+  }
+
+  /**
+   * Resolves in the next turn, or in a later one if many wait: a turn lets as many go on as it
+   * bears if each makes a step as large as its last one.
+   *
+   * @param bytes Of the caller's last step.
+   */
+  next(bytes = 0): Promise<void> {
+    return new Promise((begin) => {
+      this.#waiting.push({ bytes, begin });
+      this.#begin();
+    });
+  }
+
+  #begin(): void {
     if (this.#begun) return;
     this.#begun = true;
     setImmediate(this.#end);
-  }
-
-  /** Resolves in the next turn. */
-  next(): Promise<void> {
-    this.#next ??= new Promise((resolve) => {
-      setImmediate(() => {
-        this.#next = undefined;
-        resolve();
-      });
-    });
-    return this.#next;
   }
 
   readonly #end = (): void => {
     this.#begun = false;
     this.#steps = 0;
     this.#bytes = 0;
+    let count = 0;
+    let bytes = 0;
+    for (const one of this.#waiting) {
+      if (count === STEPS_MAX || bytes >= BYTES_MAX) break;
+      count++;
+      bytes += one.bytes;
+      one.begin();
+    }
+    if (count === 0) return;
+    this.#waiting = this.#waiting.slice(count);
+    if (this.#waiting.length > 0) this.#begin();
   };
 }

@@ -17,6 +17,8 @@ export interface Waiter {
   readonly fail: (cause: StoreError) => void;
 }
 
+const NO_LIMIT = { count: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY } as const;
+
 /** A queue of waiters whose ends never go down. */
 export class Waiters {
   #waiters: Waiter[] = [];
@@ -34,12 +36,22 @@ export class Waiters {
     this.#waiters.push(waiter);
   }
 
-  /** Resolves, in order, all that waited for `offset` or less. */
-  resolveTo(offset: PhysicalOffset): void {
-    for (let waiter = this.first; waiter && waiter.end <= offset; waiter = this.first) {
+  /**
+   * Resolves, in order, those that waited for `offset` or less.
+   *
+   * @param most How many of them, and the bytes from the first one's end to the last one's.
+   * @returns Whether these were all.
+   */
+  resolveTo(offset: PhysicalOffset, most: { count: number; bytes: number } = NO_LIMIT): boolean {
+    let waiter = this.first;
+    if (!waiter || waiter.end > offset) return true;
+    const last = Math.min(offset, waiter.end + most.bytes);
+    for (let count = 0; waiter && waiter.end <= last && count < most.count; count++) {
       this.shift();
       waiter.resolve();
+      waiter = this.first;
     }
+    return !waiter || waiter.end > offset;
   }
 
   failAll(cause: StoreError): void {

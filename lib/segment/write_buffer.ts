@@ -13,8 +13,11 @@ import type { Segment } from "./segment.ts";
 
 /** A usual chunk: large enough that a group of 64 records of 4 KiB is one buffer. */
 const CHUNK_BYTES = 256 * 1024;
-/** Free chunks that are kept for the next burst. */
-const SPARE_CHUNKS_MAX = 4;
+/**
+ * Free chunks that are kept for the next burst: 16 MiB. A copy into memory that the kernel has yet
+ * to give takes six times as long.
+ */
+const SPARE_CHUNKS_MAX = 64;
 /** Buffers in one piece: `IOV_MAX` of Linux. */
 const PIECE_BUFFERS_MAX = 1024;
 

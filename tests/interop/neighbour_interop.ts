@@ -22,12 +22,15 @@ function message(i: number, size = 2000): Message {
   return { topic: `topic-${i % 3}`, queueId: i % 2, body: Buffer.alloc(size, i), tags: `t${i}` };
 }
 
-/** SHA-256 of every file's path and bytes. */
+/**
+ * SHA-256 of every file's path and bytes, but for the checkpoint: an open broker writes it every
+ * second.
+ */
 function fingerprint(dir: string): Readonly<Record<string, string>> {
   const files = readdirSync(dir, { recursive: true }).map(String).sort();
   return Object.fromEntries(
     files
-      .filter((path) => statSync(join(dir, path)).isFile())
+      .filter((path) => path !== "checkpoint" && statSync(join(dir, path)).isFile())
       .map((path) => [
         path,
         createHash("sha256")
@@ -135,9 +138,7 @@ if (oracle) {
     t.same(fingerprint(dir), before, "no file was changed");
     t.same(readdirSync(dir).sort(), names, "and none made");
     t.ok((await dump(dir, SIZES)).loaded, "it may be looked at");
-    // The broker itself writes its checkpoint every second.
-    const after = { ...fingerprint(dir), checkpoint: before.checkpoint };
-    t.same(after, before, "that changes nothing either");
+    t.same(fingerprint(dir), before, "that changes nothing either");
     const { code, stderr } = await broker.ended;
     t.equal(code, 0, stderr);
     const store = await MessageStore.open(dir, SIZES, { onWarning: () => undefined });

@@ -505,6 +505,42 @@ t.test("FlushPipeline forces under a producer that awaits each commit", async (t
   t.ok(puts < 1000, `forced after ${puts}`);
 });
 
+t.test("FlushPipeline tells many puts of their end in several turns, in order", async (t) => {
+  for (const [name, options] of Object.entries({ SYNC, ASYNC })) {
+    const rig = await PipelineRig.make(t, options, { fileSize: 4 * 1024 * 1024 });
+    const told: number[] = [];
+    const perTurn = [0];
+    const puts = Array.from({ length: 600 }, (_, i) =>
+      rig.put(100).then(() => {
+        told.push(i);
+        perTurn[perTurn.length - 1]!++;
+      }),
+    );
+    let done = false;
+    const count = (): void => {
+      perTurn.push(0);
+      if (!done) setImmediate(count);
+    };
+    setImmediate(count);
+    await Promise.all(puts);
+    done = true;
+    t.strictSame(
+      told,
+      Array.from({ length: 600 }, (_, i) => i),
+      name,
+    );
+    t.strictSame(
+      perTurn.filter((puts) => puts > 0),
+      [256, 256, 88],
+    );
+    const large = Array.from({ length: 3 }, () => rig.put(1024 * 1024 - 1));
+    await large[0];
+    const settled = await Promise.race([large[2]?.then(() => true), turns(0).then(() => false)]);
+    t.equal(settled, false, "megabytes one by one");
+    await Promise.all(large);
+  }
+});
+
 /** The pipeline's own promise: its caller goes on at once. */
 function promiseOf(rig: PipelineRig, wait: boolean): Promise<unknown> {
   const { pipeline } = rig;

@@ -1,42 +1,48 @@
 import t from "tap";
 import { Turn } from "../../lib/segment/turn.ts";
+import { turns } from "../support/random.ts";
 
-t.test("Turn is over after 64 steps or 1 MiB, and begins anew with the next", async (t) => {
-  for (const [bytes, steps] of [
-    [0, 64],
-    [16 * 1024, 64],
-    [16 * 1024 + 1, 64],
-    [64 * 1024, 16],
-    [1024 * 1024 - 1, 2],
-    [1024 * 1024, 1],
-    [10_000_000, 1],
-  ] as const) {
+const MIB = 1024 * 1024;
+
+t.test(
+  "Turn is over after 64 steps or 1 MiB, and begins again with the event loop's",
+  async (t) => {
     const turn = new Turn();
-    t.notOk(turn.over);
-    let count = 0;
-    while (!turn.over) {
-      turn.spend(bytes);
-      count++;
-    }
-    t.equal(count, steps, `${bytes} bytes a step`);
-    await turn.next();
-    t.notOk(turn.over);
-  }
-});
+    for (let i = 0; i < 63; i++) turn.spend(1);
+    t.equal(turn.over, false);
+    turn.spend(1);
+    t.equal(turn.over, true);
+    await turns(1);
+    t.equal(turn.over, false);
+    turn.spend(MIB - 1);
+    t.equal(turn.over, false);
+    turn.spend(1);
+    t.equal(turn.over, true);
+    await turns(1);
+    t.equal(turn.over, false);
+  },
+);
 
-t.test("Turn.next() resolves in the next turn, for all who wait", async (t) => {
+t.test("Turn.next() lets as many go on in a turn as it bears, in order", async (t) => {
   const turn = new Turn();
-  const order: string[] = [];
-  setImmediate(() => order.push("an immediate"));
-  const waits = [1, 2].map((n) => turn.next().then(() => order.push(`wait ${n}`)));
-  await Promise.resolve();
-  process.nextTick(() => order.push("a tick"));
-  await Promise.all(waits);
-  t.strictSame(order, ["a tick", "an immediate", "wait 1", "wait 2"]);
-  let again = false;
-  void turn.next().then(() => {
-    again = true;
-  });
-  await Promise.resolve();
-  t.notOk(again, "and then there is another next");
+  const events: string[] = [];
+  const wait = (name: string, bytes: number): void => {
+    void turn.next(bytes).then(() => {
+      events.push(name);
+      turn.spend(bytes);
+    });
+  };
+  wait("large 1", MIB - 1);
+  wait("large 2", MIB - 1);
+  wait("large 3", MIB - 1);
+  for (let i = 0; i < 70; i++) wait("small", 10);
+  t.equal(turn.over, true, "they go first");
+  const inTurn: string[][] = [];
+  for (let i = 0; i < 5; i++) {
+    await turns(1);
+    inTurn.push(events.splice(0));
+  }
+  const small = (count: number): string[] => Array(count).fill("small");
+  t.strictSame(inTurn, [["large 1", "large 2"], ["large 3", ...small(1)], small(64), small(5), []]);
+  t.equal(turn.over, false);
 });

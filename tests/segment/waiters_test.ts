@@ -28,6 +28,21 @@ t.test("Waiters.resolveTo() resolves in order up to the offset, and no further",
   t.equal(waiters.shift(), undefined);
 });
 
+t.test("Waiters.resolveTo() resolves no more than it is told to, but at least one", async (t) => {
+  const events: string[] = [];
+  const waiters = new Waiters();
+  for (const end of [10, 20, 30, 1000, 1001]) waiters.push(noting(events, end));
+  const told = (): string[] => events.splice(0);
+  t.equal(waiters.resolveTo(1000, { count: 2, bytes: 1000 }), false);
+  t.strictSame(told(), ["resolve 10", "resolve 20"]);
+  t.equal(waiters.resolveTo(1000, { count: 10, bytes: 100 }), false);
+  t.strictSame(told(), ["resolve 30"]);
+  t.equal(waiters.resolveTo(1000, { count: 10, bytes: 100 }), true, "all that waited for 1000");
+  t.strictSame(told(), ["resolve 1000"]);
+  t.equal(waiters.resolveTo(1000, { count: 10, bytes: 100 }), true, "none is left");
+  t.strictSame(told(), []);
+});
+
 t.test("Waiters.failAll() fails all with the same cause", async (t) => {
   const events: string[] = [];
   const waiters = new Waiters();
