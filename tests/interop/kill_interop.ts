@@ -56,8 +56,8 @@ const KINDS: readonly Kind[] = [
   },
   {
     name: "no checkpoint after the one at the opening",
-    options: { ...LATE, mappedFileSizeCommitLog: 64 * 1024 },
-    plan: { pauseEvery: 1, lanes: 1, window: 1, bodyBytesMax: 300, batches: 0 },
+    options: { ...LATE, mappedFileSizeCommitLog: 16 * 1024 },
+    plan: { lanes: 1, window: 1, bodyBytesMax: 300, batches: 0 },
     keeps: "all",
   },
   {
