@@ -342,7 +342,8 @@ export class MessageStore {
    * | `ASYNC_FLUSH` | nothing | about 0.5 s; the last less-than-4 pages up to about 10.5 s |
    * | with the pool | up to 200 ms | as above and 200 ms more |
    *
-   * With `waitStoreMsgOK: false`, `SYNC_FLUSH` resolves as `ASYNC_FLUSH` does.
+   * With `waitStoreMsgOK: false`, `SYNC_FLUSH` resolves as `ASYNC_FLUSH` does, and the message is readable
+   * after its force.
    *
    * @param message Its body must not change until the call returns; it is copied then.
    * @throws {PutError} with RocketMQ's status; `outcome` says whether it may have been stored.

@@ -466,3 +466,65 @@ t.test("a commit log in another folder has its half-made files beside it", async
   const again = await openStore(t, dir, options);
   t.equal((await bodies(again.store)).length, 100);
 });
+
+t.test(
+  "light queues: what would not fit with its offsets, or names a queue twice, is refused",
+  async (t) => {
+    const lmq = { enableLmq: true, enableMultiDispatch: true };
+    const sizes = { maxMessageSize: 65_536, mappedFileSizeCommitLog: 2 ** 20 };
+    const { store } = await openStore(t, storePath(t), { ...lmq, ...sizes });
+    const to = (names: string, more: Record<string, string> = {}) =>
+      message("x", { properties: { INNER_MULTI_DISPATCH: names, ...more } });
+    for (const bytes of [32_740, 32_760]) {
+      t.equal(
+        await putStatus(store.put(to("%LMQ%a", { p: "v".repeat(bytes - 40) }))),
+        "PROPERTIES_SIZE_EXCEEDED",
+      );
+    }
+    t.equal(await putStatus(store.put(to("%LMQ%a,%LMQ%a"))), "MESSAGE_ILLEGAL");
+    const own = { topic: "%LMQ%a", properties: { INNER_MULTI_DISPATCH: "%LMQ%a" } };
+    t.equal(await putStatus(store.put(message("x", own))), "MESSAGE_ILLEGAL");
+    t.equal(store.watermarks.wrote, 0);
+    const small = await openStore(t, storePath(t, "small"), {
+      ...lmq,
+      mappedFileSizeCommitLog: 1024,
+    });
+    const close = { properties: { INNER_MULTI_DISPATCH: "%LMQ%a" }, body: Buffer.alloc(880) };
+    t.equal(await putStatus(small.store.put(message("", close))), "MESSAGE_ILLEGAL");
+  },
+);
+
+eachBinding(t, "pool: no put is acknowledged after a commit that failed", async (t, binding) => {
+  const { store, fileSystem } = await openStore(t, storePath(t), MODES.pool, { binding });
+  await store.put(message("first"));
+  await store.flush();
+  fileSystem.failNext(["pwritev", "pwritevNow"], "EIO");
+  let late = 0;
+  const puts = Array.from({ length: 1500 }, () =>
+    store.put(message("x".repeat(100))).then(() => {
+      if (store.failure) late++;
+    }),
+  );
+  await Promise.allSettled(puts);
+  t.equal(store.state, "failed");
+  t.equal(late, 0);
+});
+
+t.test("a message that onArrival tells of can be read at once", async (t) => {
+  const read: Promise<unknown>[] = [];
+  const opened: { store?: MessageStore } = {};
+  const { store } = await openStore(
+    t,
+    storePath(t),
+    {},
+    {
+      onArrival: ({ topic, queueId, logicOffset }) => {
+        const request = { topic, queueId, offset: logicOffset - 1 };
+        if (opened.store) read.push(opened.store.get(request).then(({ status }) => status));
+      },
+    },
+  );
+  opened.store = store;
+  await putMany(store, 5);
+  t.same(await Promise.all(read), Array(5).fill("FOUND"));
+});

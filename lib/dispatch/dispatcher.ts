@@ -75,7 +75,8 @@ export class Dispatcher {
     while (!this.#failure) {
       const request = this.#pending[this.#head];
       if (!request || request.physicalOffset + request.size > visible) break;
-      const failure = dispatch(request, this.#context);
+      const entries = queuesOf(request, this.#context.multiDispatch);
+      const failure = appendUnits(request, entries, this.#context);
       if (failure) {
         this.#failure = failure;
         this.#context.failed(failure);
@@ -87,6 +88,17 @@ export class Dispatcher {
         end: request.physicalOffset + request.size,
         storeTimestamp: request.storeTimestamp,
       };
+      // Only now: whoever hears of it may read it at once.
+      for (const [topic, queueId, offset] of entries) {
+        const { tagsCode, storeTimestamp } = request;
+        this.#context.arrived({
+          topic,
+          queueId,
+          logicOffset: offset + 1,
+          tagsCode,
+          storeTimestamp,
+        });
+      }
     }
     if (this.#head === this.#pending.length) {
       this.#pending = [];
@@ -98,10 +110,14 @@ export class Dispatcher {
   }
 }
 
-/** Gives one record its units and wakes its readers; a record that has them already gets none. */
-function dispatch(request: DispatchRequest, context: DispatcherContext): StoreError | undefined {
-  const { tagsCode, storeTimestamp } = request;
-  for (const [name, id, offset] of queuesOf(request, context.multiDispatch)) {
+/** Gives one record its units; a record that has them already gets none. */
+function appendUnits(
+  request: DispatchRequest,
+  entries: ReturnType<typeof queuesOf>,
+  context: DispatcherContext,
+): StoreError | undefined {
+  const { tagsCode } = request;
+  for (const [name, id, offset] of entries) {
     const queue = context.queues.findOrCreate(name, id);
     if (!queue.exists && offset > 0 && queue.max === 0) queue.startAt(offset);
     if (queue.append(offset, request.physicalOffset, request.size, tagsCode) === "gap") {
@@ -111,13 +127,6 @@ function dispatch(request: DispatchRequest, context: DispatcherContext): StoreEr
         { offset: request.physicalOffset },
       );
     }
-    context.arrived({
-      topic: name,
-      queueId: id,
-      logicOffset: offset + 1,
-      tagsCode,
-      storeTimestamp,
-    });
   }
   return undefined;
 }

@@ -190,8 +190,18 @@ export class PutPath {
       const reason = `light queue "${wrong}" does not begin with ${LIGHT_QUEUE_PREFIX}, or contains "/"`;
       refuseIf({ status: "MESSAGE_ILLEGAL", reason });
     }
-    if (record.size > maxMessageSize) {
-      const reason = `the record has ${record.size} bytes, the most with light queues are ${maxMessageSize}`;
+    const own = record.queueId === LIGHT_QUEUE_ID ? [record.topic, ...names] : names;
+    if (new Set(own).size < own.length) {
+      refuseIf({ status: "MESSAGE_ILLEGAL", reason: `a queue is named twice in "${names}"` });
+    }
+    // The offsets make the record longer: at most so much.
+    const longest = withLightQueueOffsets(
+      record,
+      names.map(() => Number.MAX_SAFE_INTEGER),
+    );
+    refuseIf(storeViolation(longest, this.#limits));
+    if (longest.size > maxMessageSize) {
+      const reason = `the record may have ${longest.size} bytes, the most with light queues are ${maxMessageSize}`;
       refuseIf({ status: "MESSAGE_ILLEGAL", reason });
     }
     if (enableLmqQuota && enableMultiDispatch) {

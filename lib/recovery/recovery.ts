@@ -151,6 +151,7 @@ class Recovery {
     const cut = await cutTail(segments, behind, {
       ...this.#context,
       own: this.#context.paths.logOwn,
+      trustBlocks: cleanStop && watermarks?.logEnd === end,
       now: this.#context.clock.now(),
     });
     for (const queue of queues) {

@@ -33,6 +33,8 @@ export interface CutContext {
   readonly files: OpenFiles;
   /** Where evidence goes. */
   readonly own: string;
+  /** The log was closed here: the blocks of its last file tell where it ends. */
+  readonly trustBlocks: boolean;
   /** Wall time in ms, for the names of evidence. */
   readonly now: number;
 }
@@ -82,9 +84,10 @@ function evidencePath({ own, now }: CutContext, offset: PhysicalOffset): string 
 async function lastNonZero(context: CutContext, segment: Segment, from: number): Promise<number> {
   return withFile(context, segment, async (file) => {
     const { allocatedBytes } = await file.stat();
-    // A log has no holes before its end: with no blocks behind it there is nothing behind it.
-    const behind = Math.ceil(from / OS_PAGE_SIZE) * OS_PAGE_SIZE;
-    const to = allocatedBytes <= behind ? Math.min(behind, segment.size) : segment.size;
+    // A log that we closed has no holes before its end: without blocks behind it there is nothing.
+    const page = Math.ceil(from / OS_PAGE_SIZE) * OS_PAGE_SIZE;
+    const isHole = context.trustBlocks && allocatedBytes <= page;
+    const to = isHole ? Math.min(page, segment.size) : segment.size;
     const bytes = Buffer.allocUnsafeSlow(Math.min(PIECE_BYTES, Math.max(to - from, 0)));
     let found = from;
     for (let position = from; position < to; position += bytes.length) {

@@ -164,7 +164,7 @@ export class FlushPipeline {
   /** Called after each append, in the same turn, with the log's new end. */
   appended(end: PhysicalOffset): void {
     this.#lastAppendBytes = end - this.#wrote;
-    if (!this.#sync) this.#turn.spend(this.#lastAppendBytes);
+    if (!this.#sync || this.#pool) this.#turn.spend(this.#lastAppendBytes);
     this.#wrote = end;
     if (this.#sync) {
       this.#wantForce();
@@ -204,7 +204,10 @@ export class FlushPipeline {
     if (this.#failure) return Promise.reject(onFailure(this.#failure));
     if (promised === "append") {
       if (!this.#turn.over) return Promise.resolve(value);
-      return this.#turn.next(this.#lastAppendBytes).then(() => value);
+      return this.#turn.next(this.#lastAppendBytes).then(() => {
+        if (this.#failure) throw onFailure(this.#failure);
+        return value;
+      });
     }
     return new Promise<T>((resolve, reject) => {
       const timed = promised === "force";

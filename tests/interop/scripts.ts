@@ -109,17 +109,21 @@ const EVERYTHING: readonly Step[] = [
  * Brings the log to the middle of a new file: a file holds one such record, so the second one is in
  * a file of its own, with 32,536 bytes behind it.
  */
-const HALF_A_FILE: Step = { topic: "Half", body: { record: 33_000 }, repeat: 2 };
+const HALF_A_FILE: readonly Step[] = [
+  { topic: "Half", body: { record: 33_000 }, repeat: 2 },
+  // With its pool RocketMQ knows the place of the next record only then.
+  { op: "flush" },
+];
 
 /** Records that end at the last bytes of a file, and those that just do not fit. */
 const BOUNDARIES: readonly Step[] = [
   // The least room that may be left is 8 bytes: the blank record that closes a file.
   ...[7, 8, 9, 15, 16, 100, 0].flatMap((leave) => [
-    HALF_A_FILE,
+    ...HALF_A_FILE,
     { topic: "Edge", body: { leave, seed: leave }, tags: "edge" },
     { topic: "Edge", body: "behind" },
   ]),
-  HALF_A_FILE,
+  ...HALF_A_FILE,
   { topic: "Edge", body: { leave: 8 } },
   { topic: "Edge", body: { record: 4096 }, repeat: 3 },
   // Batches move on whole.
@@ -142,7 +146,7 @@ const LONG_TOPICS: readonly Step[] = [
     topic: "b".repeat(130),
     messages: [{ body: "1" }, { body: "2", tags: "TagB" }],
   },
-  HALF_A_FILE,
+  ...HALF_A_FILE,
   { topic: "y".repeat(128), body: { leave: 8 } },
   { topic: "y".repeat(128), body: "behind" },
 ];
