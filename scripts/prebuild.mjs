@@ -11,13 +11,16 @@ const root = join(import.meta.dirname, "..");
 const built = join(root, "build", "Release", "forcelog.node");
 const folder = join(root, "prebuilds", `${process.platform}-${process.arch}`);
 
-// Without `configure` only what changed is compiled.
-const verb = existsSync(join(root, "build", "config.gypi")) ? "build" : "rebuild";
+// Compiles only what changed.
 const nodeGyp = join(root, "node_modules", "node-gyp", "bin", "node-gyp.js");
-const { status } = spawnSync(process.execPath, [nodeGyp, verb, "--silent"], {
-  cwd: root,
-  stdio: "inherit",
-});
+const { status } = spawnSync(
+  process.execPath,
+  [nodeGyp, "configure", "build", "--loglevel=error"],
+  {
+    cwd: root,
+    stdio: "inherit",
+  },
+);
 if (status !== 0) process.exit(status ?? 1);
 
 if (existsSync(built)) {

@@ -106,13 +106,18 @@ const EVERYTHING: readonly Step[] = [
 ];
 
 /**
+ * With its pool RocketMQ knows of a record only once it is in its file, and one such step sees to
+ * one file.
+ */
+const SETTLED: readonly Step[] = Array.from({ length: 4 }, () => ({ op: "flush" }));
+
+/**
  * Brings the log to the middle of a new file: a file holds one such record, so the second one is in
  * a file of its own, with 32,536 bytes behind it.
  */
 const HALF_A_FILE: readonly Step[] = [
   { topic: "Half", body: { record: 33_000 }, repeat: 2 },
-  // With its pool RocketMQ knows the place of the next record only then.
-  { op: "flush" },
+  ...SETTLED,
 ];
 
 /** Records that end at the last bytes of a file, and those that just do not fit. */
@@ -166,6 +171,7 @@ const BROKER_RECORDS: readonly Step[] = [
     uniqKey: "TX0",
   },
   { topic: "Pay", body: "pay 1", queueId: 1, tran: "half", id: "h1", tags: "TagT" },
+  ...SETTLED,
   { op: "commit", half: "h0" },
   { op: "op", halves: ["h0", "h1"] },
 ];

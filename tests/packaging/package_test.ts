@@ -14,9 +14,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import t from "tap";
-import { loadNativeBinding } from "../../lib/io/native_binding.ts";
+import { loadNativeBinding, nativeBindingStatus } from "../../lib/io/native_binding.ts";
 import { openGolden } from "../support/golden.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -54,21 +54,32 @@ function pack(folder: string, to: string): { files: string[]; path: string } {
   };
 }
 
-/** A copy to build and pack in: other tests may run what lies in `dist/` meanwhile. */
-function copyCheckout(to: string): void {
-  const left = ["node_modules", ".git", ".tap", "dist", "prebuilds", "tests"];
+/**
+ * Makes a copy and builds in it: other tests may run what lies in `dist/` meanwhile. The addon is
+ * not compiled again.
+ */
+function buildCopy(to: string): void {
+  const left = ["node_modules", ".git", ".tap", "build", "dist", "prebuilds", "tests"];
   cpSync(ROOT, to, {
     recursive: true,
-    preserveTimestamps: true,
     filter: (source) => !left.includes(relative(ROOT, source)),
   });
   symlinkSync(join(ROOT, "node_modules"), join(to, "node_modules"));
+  run(to, "npm", "run", "build", "--ignore-scripts");
+  mkdirSync(dirname(join(to, PREBUILT)), { recursive: true });
+  copyFileSync(nativeBindingStatus().replace("loaded from ", ""), join(to, PREBUILT));
 }
 
 t.test("package.json depends on commander alone", async (t) => {
   const { dependencies, optionalDependencies } = readManifest(ROOT);
   t.same(Object.keys(dependencies), ["commander"]);
   t.same(Object.keys(optionalDependencies), ["fs-ext"]);
+});
+
+t.test("npm pack builds before it packs, the addon first", async (t) => {
+  const { prepack, prebuild } = readManifest(ROOT).scripts ?? {};
+  t.equal(prepack, "npm run build", "which runs prebuild before it, by its name");
+  t.equal(prebuild, "node scripts/prebuild.mjs");
 });
 
 t.test("package-lock.json says nothing of where packages came from", async (t) => {
@@ -82,8 +93,7 @@ t.test("the packed package", { skip }, async (t) => {
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const [checkout, project] = [join(folder, "checkout"), join(folder, "project")];
   mkdirSync(project);
-  copyCheckout(checkout);
-  run(checkout, "npm", "run", "prepack");
+  buildCopy(checkout);
   const { files, path } = pack(checkout, folder);
   const commander = pack(join(ROOT, "node_modules/commander"), folder);
 

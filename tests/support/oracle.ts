@@ -35,6 +35,9 @@ const PATIENCE_MS = 120_000;
 /** Building it for one version, the first time, in ms. */
 const BUILD_MS = 300_000;
 
+/** It lives a few seconds: the better compiler would cost more than it brings. */
+const SHORT_LIVED = "-XX:TieredStopAtLevel=1";
+
 /** Options of ours that Java does not know. */
 const OURS = ["damagedLogPolicy", "brokerChecks", "bornHost", "storeHost"];
 /** Options that came after 4.9. */
@@ -145,7 +148,7 @@ export class JavaProcess {
     const file = join(folder, "script.json");
     writeFileSync(file, JSON.stringify(script));
     this.#process = spawn(path, [...command, option, file], {
-      env: { ...process.env, ROCKETMQ_VERSION: version },
+      env: { ORACLE_JAVA_OPTS: SHORT_LIVED, ...process.env, ROCKETMQ_VERSION: version },
       stdio: ["ignore", "pipe", "pipe"],
     });
     let stderr = "";
