@@ -10,6 +10,7 @@ import { SegmentQueue } from "../../lib/segment/segment_queue.ts";
 import { InterceptedFileSystem } from "../../lib/testing/mod.ts";
 import { type GoldenRecord, goldenNames, openGolden } from "../support/golden.ts";
 import { recordOf } from "../support/log_rig.ts";
+import { testFolder } from "../support/test_folder.ts";
 
 const KIB = 1024;
 /** What the scanner reads at once. */
@@ -38,7 +39,7 @@ function logOf(t: Test, fileSize: number, sizes: readonly number[]) {
     offsets.push(offset);
     offset += size;
   });
-  const root = t.testdir();
+  const root = testFolder(t);
   const write = (): void => {
     for (const [start, file] of files) writeFileSync(join(root, segmentName(start)), file);
   };

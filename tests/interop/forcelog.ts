@@ -40,7 +40,12 @@ export const SIZES = {
 export const MODES: Readonly<Record<string, Script["config"]>> = {
   SYNC_FLUSH: { flushDiskType: "SYNC_FLUSH" },
   ASYNC_FLUSH: { flushDiskType: "ASYNC_FLUSH" },
-  pool: { flushDiskType: "ASYNC_FLUSH", transientStorePoolEnable: true },
+  pool: {
+    flushDiskType: "ASYNC_FLUSH",
+    transientStorePoolEnable: true,
+    commitIntervalCommitLog: 20,
+    commitCommitLogThoroughInterval: 20,
+  },
 };
 
 /** The oracle, or `undefined` after the whole test file was marked as skipped. */

@@ -106,75 +106,78 @@ const EVERYTHING: readonly Step[] = [
 ];
 
 /**
- * With its pool RocketMQ knows of a record only once it is in its file, and one such step sees to
- * one file.
+ * With its pool RocketMQ knows the place of the next record only once all others are in their files.
+ * Its own service has to write them: a flush from outside meanwhile garbles its files.
  */
-const SETTLED: readonly Step[] = Array.from({ length: 4 }, () => ({ op: "flush" }));
+function settled({ transientStorePoolEnable }: Script["config"]): readonly Step[] {
+  return transientStorePoolEnable === true ? [{ op: "sleep", ms: 300 }] : [];
+}
 
 /**
  * Brings the log to the middle of a new file: a file holds one such record, so the second one is in
  * a file of its own, with 32,536 bytes behind it.
  */
-const HALF_A_FILE: readonly Step[] = [
-  { topic: "Half", body: { record: 33_000 }, repeat: 2 },
-  ...SETTLED,
-];
+function halfAFile(config: Script["config"]): readonly Step[] {
+  return [{ topic: "Half", body: { record: 33_000 }, repeat: 2 }, ...settled(config)];
+}
 
 /** Records that end at the last bytes of a file, and those that just do not fit. */
-const BOUNDARIES: readonly Step[] = [
-  // The least room that may be left is 8 bytes: the blank record that closes a file.
-  ...[7, 8, 9, 15, 16, 100, 0].flatMap((leave) => [
-    ...HALF_A_FILE,
-    { topic: "Edge", body: { leave, seed: leave }, tags: "edge" },
-    { topic: "Edge", body: "behind" },
-  ]),
-  ...HALF_A_FILE,
-  { topic: "Edge", body: { leave: 8 } },
-  { topic: "Edge", body: { record: 4096 }, repeat: 3 },
-  // Batches move on whole.
-  { op: "putBatch", topic: "Edge", messages: [{ body: { size: 5000, seed: 2 }, repeat: 6 }] },
-  { op: "putBatch", topic: "Edge", messages: [{ body: { size: 5000, seed: 3 }, repeat: 6 }] },
-  { op: "putBatch", topic: "Edge", messages: [{ body: { size: 5000, seed: 4 }, repeat: 6 }] },
-  // Queue files of 100 units: filled to the last, and one more.
-  { topic: "Hundred", repeat: 100, body: "${i}", async: true },
-  { topic: "HundredAndOne", repeat: 101, body: "${i}", async: true },
-  { topic: "NinetyNine", repeat: 99, body: "${i}", async: true },
-];
+function boundaries(config: Script["config"]): readonly Step[] {
+  return [
+    // The least room that may be left is 8 bytes: the blank record that closes a file.
+    ...[7, 8, 9, 15, 16, 100, 0].flatMap((leave) => [
+      ...halfAFile(config),
+      { topic: "Edge", body: { leave, seed: leave }, tags: "edge" },
+      { topic: "Edge", body: "behind" },
+    ]),
+    ...halfAFile(config),
+    { topic: "Edge", body: { leave: 8 } },
+    { topic: "Edge", body: { record: 4096 }, repeat: 3 },
+    // Batches move on whole.
+    ...[2, 3, 4].map((seed) => ({
+      op: "putBatch",
+      topic: "Edge",
+      messages: [{ body: { size: 5000, seed }, repeat: 6 }],
+    })),
+    // Queue files of 100 units: filled to the last, and one more.
+    { topic: "Hundred", repeat: 100, body: "${i}", async: true },
+    { topic: "HundredAndOne", repeat: 101, body: "${i}", async: true },
+    { topic: "NinetyNine", repeat: 99, body: "${i}", async: true },
+  ];
+}
 
 /** Topics of more than 127 bytes have records of version 2, which came with 5.0. */
-const LONG_TOPICS: readonly Step[] = [
-  { topic: "y".repeat(128), body: "the shortest", tags: "TagA", keys: "k" },
-  { topic: "z".repeat(255), body: "the longest", bornHost: V6_BORN, storeHost: V6_STORE },
-  { topic: "%RETRY%".padEnd(200, "r"), queues: 3, repeat: 9, body: "${i}" },
-  {
-    op: "putBatch",
-    topic: "b".repeat(130),
-    messages: [{ body: "1" }, { body: "2", tags: "TagB" }],
-  },
-  ...HALF_A_FILE,
-  { topic: "y".repeat(128), body: { leave: 8 } },
-  { topic: "y".repeat(128), body: "behind" },
-];
+function longTopics(config: Script["config"]): readonly Step[] {
+  const shortest = "y".repeat(128);
+  return [
+    { topic: shortest, body: "1", tags: "TagA", keys: "k" },
+    { topic: "z".repeat(255), body: "2", bornHost: V6_BORN, storeHost: V6_STORE },
+    { topic: "%RETRY%".padEnd(200, "r"), queues: 3, repeat: 9, body: "${i}" },
+    {
+      op: "putBatch",
+      topic: "b".repeat(130),
+      messages: [{ body: "1" }, { body: "2", tags: "TagB" }],
+    },
+    ...halfAFile(config),
+    { topic: shortest, body: { leave: 8 } },
+    { topic: shortest, body: "behind" },
+  ];
+}
 
 /** What only Java's side can be asked for: delays, and transactions as a broker writes them. */
-const BROKER_RECORDS: readonly Step[] = [
-  { topic: "Later", body: "level 18", queueId: 1, delayLevel: 18, tags: "d", uniqKey: "D18" },
-  { topic: "Later", body: "level 19 is 18", queueId: 2, delayLevel: 19 },
-  { topic: "Later", body: "not delayed", delayLevel: 0 },
-  {
-    topic: "Pay",
-    body: "pay 0",
-    queueId: 2,
-    tran: "half",
-    id: "h0",
-    keys: "pay-0",
-    uniqKey: "TX0",
-  },
-  { topic: "Pay", body: "pay 1", queueId: 1, tran: "half", id: "h1", tags: "TagT" },
-  ...SETTLED,
-  { op: "commit", half: "h0" },
-  { op: "op", halves: ["h0", "h1"] },
-];
+function brokerRecords(config: Script["config"]): readonly Step[] {
+  const half = { topic: "Pay", tran: "half" };
+  return [
+    { topic: "Later", body: "level 18", queueId: 1, delayLevel: 18, tags: "d", uniqKey: "D18" },
+    { topic: "Later", body: "level 19 is 18", queueId: 2, delayLevel: 19 },
+    { topic: "Later", body: "not delayed", delayLevel: 0 },
+    { ...half, body: "pay 0", queueId: 2, id: "h0", keys: "pay-0", uniqKey: "TX0" },
+    { ...half, body: "pay 1", queueId: 1, id: "h1", tags: "TagT" },
+    ...settled(config),
+    { op: "commit", half: "h0" },
+    { op: "op", halves: ["h0", "h1"] },
+  ];
+}
 
 /**
  * And what our side takes in their place: the records as they lie in the log. Of the longest levels,
@@ -189,8 +192,9 @@ const RAW_DELAYS: readonly Step[] = [17, 18].map((level) => ({
 }));
 
 /** What both sides carry out to the letter. */
-export function sharedSteps(version: JavaVersion): readonly Step[] {
-  return [...EVERYTHING, ...BOUNDARIES, ...(hasLongTopics(version) ? LONG_TOPICS : [])];
+export function sharedSteps(version: JavaVersion, config: Script["config"]): readonly Step[] {
+  const long = version.startsWith("4.") ? [] : longTopics(config);
+  return [...EVERYTHING, ...boundaries(config), ...long];
 }
 
 export function scriptForUs(
@@ -198,7 +202,7 @@ export function scriptForUs(
   config: Script["config"],
   end: "shutdown" | "halt",
 ): Script {
-  return script([...RAW_DELAYS, ...sharedSteps(version)], config, end);
+  return script([...RAW_DELAYS, ...sharedSteps(version, config)], config, end);
 }
 
 export function scriptForJava(
@@ -206,8 +210,8 @@ export function scriptForJava(
   config: Script["config"],
   end: "shutdown" | "halt",
 ): Script {
-  const dispatched = { op: "waitDispatched" };
-  return script([...sharedSteps(version), ...BROKER_RECORDS, dispatched], config, end);
+  const steps = [...sharedSteps(version, config), ...brokerRecords(config)];
+  return script([...steps, { op: "waitDispatched" }], config, end);
 }
 
 export function script(
@@ -216,8 +220,4 @@ export function script(
   end: "shutdown" | "halt" = "shutdown",
 ): Script {
   return { config: { ...SIZES, ...config }, steps, end };
-}
-
-function hasLongTopics(version: JavaVersion): boolean {
-  return !version.startsWith("4.");
 }

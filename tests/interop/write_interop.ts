@@ -78,7 +78,7 @@ if (oracle) {
       async (t) => {
         const dir = t.testdir({ ours: {}, theirs: {} });
         const config = { ...SIZES, ...options };
-        const script = { config, steps: sharedSteps(version), end: "shutdown" };
+        const script = { config, steps: sharedSteps(version, config), end: "shutdown" };
         const [ours, theirs] = [join(dir, "ours"), join(dir, "theirs")];
         const [ourLines, theirLines] = await Promise.all([
           run(ours, script),

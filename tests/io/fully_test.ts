@@ -14,10 +14,11 @@ import {
 import { NodeFileSystem } from "../../lib/io/node_file_system.ts";
 import { InterceptedFileSystem } from "../../lib/testing/mod.ts";
 import { counted } from "../support/file_system_contract.ts";
+import { testFolder } from "../support/test_folder.ts";
 
 async function openIn(t: Test): Promise<[InterceptedFileSystem, FileHandle, string]> {
   const fileSystem = new InterceptedFileSystem(new NodeFileSystem());
-  const path = join(t.testdir(), "a");
+  const path = join(testFolder(t), "a");
   const handle = await fileSystem.open(path, "create");
   t.teardown(() => handle.close());
   return [fileSystem, handle, path];

@@ -9,6 +9,7 @@ import { NodeFileSystem } from "../../lib/io/node_file_system.ts";
 import { StoreLock, type StoreLockOptions } from "../../lib/io/store_lock.ts";
 import { systemError } from "../../lib/io/system_error.ts";
 import { FakeClock, InterceptedFileSystem } from "../../lib/testing/mod.ts";
+import { testFolder } from "../support/test_folder.ts";
 
 const native = loadNativeBinding();
 const withoutAddon = native === undefined && "the addon isn't loaded";
@@ -57,7 +58,7 @@ function pictureOf(directory: string): unknown {
 
 t.test("StoreLock", { skip: withoutAddon }, async (t) => {
   t.test("acquire() writes RocketMQ's text and who we are, and syncs both", async (t) => {
-    const root = t.testdir();
+    const root = testFolder(t);
     const fileSystem = new InterceptedFileSystem(new NodeFileSystem());
     const clock = new FakeClock(Date.UTC(2024, 4, 6, 7, 8, 9));
     const lock = await StoreLock.acquire(fileSystem, optionsFor(root, { clock }));
@@ -78,7 +79,7 @@ t.test("StoreLock", { skip: withoutAddon }, async (t) => {
   });
 
   t.test("acquire() keeps a second store of this process out, until close()", async (t) => {
-    const root = t.testdir({ abort: "" });
+    const root = testFolder(t, { abort: "" });
     const lock = await StoreLock.acquire(new NodeFileSystem(), optionsFor(root));
     const before = pictureOf(root);
     for (const binding of [native!, flockOnly]) {
@@ -101,7 +102,7 @@ t.test("StoreLock", { skip: withoutAddon }, async (t) => {
   });
 
   t.test("acquire() sees the same store behind a symbolic link", async (t) => {
-    const root = t.testdir({ store: {}, link: t.fixture("symlink", "store") });
+    const root = testFolder(t, { store: {}, link: t.fixture("symlink", "store") });
     const lock = await StoreLock.acquire(new NodeFileSystem(), optionsFor(join(root, "store")));
     const second = StoreLock.acquire(new NodeFileSystem(), optionsFor(join(root, "link")));
     await t.rejects(second, { code: "STORE_LOCKED" });
@@ -111,7 +112,7 @@ t.test("StoreLock", { skip: withoutAddon }, async (t) => {
   t.test(
     "acquire() is refused while another process holds it, and not after kill -9",
     async (t) => {
-      const root = t.testdir();
+      const root = testFolder(t);
       const { lockPath, holderPath } = optionsFor(root);
       const script = join(import.meta.dirname, "../support/hold_store_lock.ts");
       const args = ["--import=tsx", script, lockPath, holderPath];
@@ -141,7 +142,7 @@ except OSError:
 `;
 
   t.test("acquire() names a Java broker by its process", { skip: withoutPython }, async (t) => {
-    const root = t.testdir({ forcelog: { "holder.json": '{"pid":1,"host":"h"}' } });
+    const root = testFolder(t, { forcelog: { "holder.json": '{"pid":1,"host":"h"}' } });
     const broker = await start(t, "python3", ["-c", takesRecordLock, join(root, "lock")]);
     await t.rejects(StoreLock.acquire(new NodeFileSystem(), optionsFor(root)), {
       code: "STORE_LOCKED",
@@ -154,7 +155,7 @@ except OSError:
   });
 
   t.test("acquire() keeps a Java broker out", { skip: withoutPython }, async (t) => {
-    const root = t.testdir();
+    const root = testFolder(t);
     const attempt = () =>
       spawnSync("python3", ["-c", takesRecordLock, join(root, "lock")], {
         input: "",
@@ -168,7 +169,7 @@ except OSError:
 
   t.test("acquire() has no name for a holder that left none", async (t) => {
     for (const text of [undefined, "", "null", "{", '{"pid":"x"}']) {
-      const root = t.testdir({ forcelog: text === undefined ? {} : { "holder.json": text } });
+      const root = testFolder(t, { forcelog: text === undefined ? {} : { "holder.json": text } });
       const lock = await new NodeFileSystem().lock(join(root, "lock"));
       await t.rejects(StoreLock.acquire(new NodeFileSystem(), optionsFor(root)), {
         code: "STORE_LOCKED",
@@ -179,7 +180,7 @@ except OSError:
   });
 
   t.test("acquire() releases the lock when it can't write its files", async (t) => {
-    const root = t.testdir();
+    const root = testFolder(t);
     for (const call of ["lock.write", "syncDirectory", "rename"] as const) {
       const fileSystem = new InterceptedFileSystem(new NodeFileSystem());
       fileSystem.failNext(call, "EIO");
@@ -192,7 +193,7 @@ except OSError:
   });
 
   t.test("close() releases the lock though the holder file can't be removed", async (t) => {
-    const root = t.testdir();
+    const root = testFolder(t);
     const fileSystem = new InterceptedFileSystem(new NodeFileSystem());
     const lock = await StoreLock.acquire(fileSystem, optionsFor(root));
     fileSystem.failNext("unlink", "EIO");
@@ -203,7 +204,7 @@ except OSError:
 
 t.test("StoreLock.acquire() warns where a Java broker would not see the lock", async (t) => {
   const warnings: string[] = [];
-  const options = optionsFor(t.testdir(), { onWarning: (text) => warnings.push(text) });
+  const options = optionsFor(testFolder(t), { onWarning: (text) => warnings.push(text) });
   const lock = await StoreLock.acquire(new NodeFileSystem({ native: flockOnly }), options);
   t.equal(lock.excludes, "flock");
   t.match(warnings, [/a Java broker does not see/]);
@@ -213,7 +214,7 @@ t.test("StoreLock.acquire() warns where a Java broker would not see the lock", a
 
 t.test("StoreLock.acquire() refuses where there is no lock, unless told otherwise", async (t) => {
   const warnings: string[] = [];
-  const root = t.testdir();
+  const root = testFolder(t);
   const onWarning = (text: string) => warnings.push(text);
   const system = new NodeFileSystem({ native: noLock });
   await t.rejects(StoreLock.acquire(system, optionsFor(root, { onWarning })), {
@@ -229,7 +230,7 @@ t.test("StoreLock.acquire() refuses where there is no lock, unless told otherwis
 });
 
 t.test("StoreLock.acquire() passes on what else goes wrong", async (t) => {
-  const root = join(t.testdir(), "none");
+  const root = join(testFolder(t), "none");
   await t.rejects(StoreLock.acquire(new NodeFileSystem(), optionsFor(root)), {
     code: "STORE_IO",
     cause: { code: "ENOENT" },

@@ -7,10 +7,11 @@ import { NodeFileSystem } from "../../lib/io/node_file_system.ts";
 import { OpenFiles } from "../../lib/segment/open_files.ts";
 import { InterceptedFileSystem } from "../../lib/testing/mod.ts";
 import { turns } from "../support/random.ts";
+import { testFolder } from "../support/test_folder.ts";
 
 /** Files `f0`, `f1`, ... and a table of at most `max` open ones. */
 function setUp(t: Test, count: number, max?: number) {
-  const root = t.testdir();
+  const root = testFolder(t);
   const paths = Array.from({ length: count }, (_, i) => join(root, `f${i}`));
   for (const path of paths) writeFileSync(path, "....................");
   const fs = new InterceptedFileSystem(new NodeFileSystem());

@@ -7,11 +7,12 @@ import { segmentName } from "../../lib/segment/segment.ts";
 import { SegmentAllocator } from "../../lib/segment/segment_allocator.ts";
 import { type CallName, InterceptedFileSystem } from "../../lib/testing/mod.ts";
 import { turns, until } from "../support/random.ts";
+import { testFolder } from "../support/test_folder.ts";
 
 const SIZE = 1000;
 
 function setUp(t: Test) {
-  const root = t.testdir({ log: {}, own: {} });
+  const root = testFolder(t, { log: {}, own: {} });
   const fs = new InterceptedFileSystem(new NodeFileSystem());
   const files = new OpenFiles(fs);
   const settled: unknown[] = [];

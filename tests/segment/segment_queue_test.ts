@@ -5,12 +5,13 @@ import { OpenFiles } from "../../lib/segment/open_files.ts";
 import { type Segment, segmentOf } from "../../lib/segment/segment.ts";
 import { SegmentQueue } from "../../lib/segment/segment_queue.ts";
 import { InterceptedFileSystem } from "../../lib/testing/mod.ts";
+import { testFolder } from "../support/test_folder.ts";
 
 const SIZE = 100;
 
 /** Files at these starts; each is full of its own number. */
 function setUp(t: Test, starts: readonly number[], native?: "off") {
-  const root = t.testdir();
+  const root = testFolder(t);
   const segments: Segment[] = starts.map((start) => segmentOf(root, start, SIZE));
   for (const { path, start } of segments) writeFileSync(path, Buffer.alloc(SIZE, start / SIZE));
   const fs = new InterceptedFileSystem(new NodeFileSystem(native ? { native } : {}));

@@ -9,6 +9,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Test } from "tap";
+import { testFolder } from "./test_folder.ts";
 
 const FOLDER = join(import.meta.dirname, "../fixtures/golden");
 
@@ -132,7 +133,7 @@ export function goldenNames(): string[] {
  * @param name One of {@linkcode goldenNames}.
  */
 export function openGolden(t: Test, name: string): Golden {
-  const root = existsSync(t.testdirName) ? t.testdirName : t.testdir();
+  const root = existsSync(t.testdirName) ? t.testdirName : testFolder(t);
   const dir = mkdtempSync(join(root, `${name}-`));
   execFileSync("tar", ["-xzf", join(FOLDER, name, "store.tar.gz"), "-C", dir]);
   const ours = join(FOLDER, name, "ours.json");

@@ -25,6 +25,7 @@ import { OpenFiles } from "../../lib/segment/open_files.ts";
 import { segmentName } from "../../lib/segment/segment.ts";
 import { SegmentQueue } from "../../lib/segment/segment_queue.ts";
 import { FakeClock, InterceptedFileSystem } from "../../lib/testing/mod.ts";
+import { testFolder } from "./test_folder.ts";
 
 /** TOTALSIZE of a record of topic `T` without body and properties. */
 export const BARE = 92;
@@ -57,7 +58,7 @@ export class LogRig {
   mayRoll: (start: number) => boolean = () => true;
 
   constructor(t: Test, options: StoreOptions = {}, end = 0, lastStoreTimestamp = 0) {
-    const root = mkdtempSync(join(t.testdir(), "store-"));
+    const root = mkdtempSync(join(testFolder(t), "store-"));
     this.directory = join(root, "commitlog");
     this.staging = join(root, "forcelog");
     mkdirSync(this.directory);

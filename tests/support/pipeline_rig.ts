@@ -17,6 +17,7 @@ import { type Segment, segmentOf } from "../../lib/segment/segment.ts";
 import { SegmentQueue } from "../../lib/segment/segment_queue.ts";
 import { WriteBuffer } from "../../lib/segment/write_buffer.ts";
 import { type Call, FakeClock, InterceptedFileSystem } from "../../lib/testing/mod.ts";
+import { testFolder } from "./test_folder.ts";
 
 const BLANK_BYTES = 8;
 
@@ -73,7 +74,7 @@ export class PipelineRig {
     settings: RigSettings = {},
   ): Promise<PipelineRig> {
     const { fileSize = 65_536, files = 6, base = new NodeFileSystem() } = settings;
-    const directory = mkdtempSync(join(t.testdir(), "log-"));
+    const directory = mkdtempSync(join(testFolder(t), "log-"));
     const segments: Segment[] = [];
     for (let i = 0; i < files; i++) {
       const segment = segmentOf(directory, i * fileSize, fileSize);

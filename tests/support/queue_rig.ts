@@ -14,6 +14,7 @@ import { OverlayFileSystem } from "../../lib/io/overlay_file_system.ts";
 import { OpenFiles } from "../../lib/segment/open_files.ts";
 import { segmentOf } from "../../lib/segment/segment.ts";
 import { InterceptedFileSystem } from "../../lib/testing/mod.ts";
+import { testFolder } from "./test_folder.ts";
 
 /** Bytes of each message's record in the log of a rig. */
 export const RECORD = 100;
@@ -31,7 +32,7 @@ export class QueueRig {
     const base = new NodeFileSystem();
     this.fs = new InterceptedFileSystem(inMemory ? new OverlayFileSystem(base) : base);
     this.files = new OpenFiles(this.fs);
-    const root = mkdtempSync(join(t.testdir(), "store-"));
+    const root = mkdtempSync(join(testFolder(t), "store-"));
     const [directory, staging] = [join(root, "consumequeue"), join(root, "forcelog")];
     for (const path of [directory, staging]) mkdirSync(path);
     this.context = {

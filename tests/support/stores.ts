@@ -27,6 +27,7 @@ import {
   type StoreOptions,
 } from "../../lib/mod.ts";
 import { InterceptedFileSystem } from "../../lib/testing/mod.ts";
+import { testFolder } from "./test_folder.ts";
 
 /** Sizes that make files roll after a few messages. */
 export const SMALL: StoreOptions = {
@@ -84,15 +85,7 @@ export function eachBinding(
   body: (t: Test, binding: Binding) => Promise<void>,
 ): Promise<unknown> {
   return Promise.all(
-    BINDINGS.map((binding) =>
-      t.test(`${name} (${binding.name})`, async (t) => {
-        try {
-          await body(t, binding);
-        } finally {
-          await closeStores(t);
-        }
-      }),
-    ),
+    BINDINGS.map((binding) => t.test(`${name} (${binding.name})`, (t) => body(t, binding))),
   );
 }
 
@@ -101,7 +94,7 @@ const withFolder = new WeakSet<Test>();
 /** A path for a store in the test's own folder, which is removed afterwards. */
 export function storePath(t: Test, name = "store"): string {
   // A second call of testdir() would empty it.
-  if (!withFolder.has(t)) t.testdir();
+  if (!withFolder.has(t)) testFolder(t);
   withFolder.add(t);
   return join(t.testdirName, name);
 }

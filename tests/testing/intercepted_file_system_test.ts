@@ -3,15 +3,16 @@ import t, { type Test } from "tap";
 import { NodeFileSystem } from "../../lib/io/node_file_system.ts";
 import { type Hook, InterceptedFileSystem } from "../../lib/testing/mod.ts";
 import { counted, fileSystemContract } from "../support/file_system_contract.ts";
+import { testFolder } from "../support/test_folder.ts";
 
 fileSystemContract(t, "InterceptedFileSystem", (t) => {
   const base = new NodeFileSystem({ native: "off" });
-  return { fs: new InterceptedFileSystem(base), root: t.testdir(), punches: false };
+  return { fs: new InterceptedFileSystem(base), root: testFolder(t), punches: false };
 });
 
 async function setUp(t: Test, hook?: Hook) {
   const fs = new InterceptedFileSystem(new NodeFileSystem(), hook);
-  const path = join(t.testdir(), "a");
+  const path = join(testFolder(t), "a");
   const file = await fs.open(path, "create");
   t.teardown(() => file.close());
   return { fs, path, file };
@@ -38,7 +39,7 @@ t.test("InterceptedFileSystem.calls has each call with its number and place", as
 });
 
 t.test("InterceptedFileSystem follows a handle when a directory above is renamed", async (t) => {
-  const root = t.testdir({ d: {} });
+  const root = testFolder(t, { d: {} });
   const fs = new InterceptedFileSystem(new NodeFileSystem());
   const file = await fs.open(join(root, "d", "a"), "create");
   await fs.rename(join(root, "d"), join(root, "e"));

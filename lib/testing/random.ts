@@ -1,0 +1,19 @@
+/**
+ * Chance that can be had again.
+ *
+ * @module
+ */
+
+/** A whole number from 0 to `below - 1`. */
+export type Random = (below: number) => number;
+
+/** Numbers that follow from the seed, and from nothing else (mulberry32). */
+export function randomOf(seed: number): Random {
+  let state = seed >>> 0;
+  return (below) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * below);
+  };
+}
