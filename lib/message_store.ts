@@ -609,8 +609,16 @@ export class MessageStore {
   }
 
   #warnAboutRecovery(): void {
-    const { cut, left, gaps, rebuiltQueues } = this.recovery;
+    const { cut, holes, left, gaps, rebuiltQueues } = this.recovery;
     const { onWarning } = this.#environment;
+    for (const { offset, size, path, position, reason, evidence, covered } of holes) {
+      const became = covered
+        ? `its bytes are kept in ${evidence.join(", ")}`
+        : "it is too small for a record to cover it: RocketMQ would cut the log there";
+      onWarning(
+        `The commit log is damaged at ${offset} (position ${position} of ${path}), and goes on ${size} bytes behind: ${reason}; ${became}`,
+      );
+    }
     if (cut) {
       onWarning(
         `The commit log was cut at ${cut.offset} (position ${cut.position} of ${cut.path}): ${cut.reason}; ${cut.droppedBytes} bytes are kept in ${cut.evidence.join(", ")}`,

@@ -51,7 +51,8 @@ export type { BrokerRole, FlushDiskType, ResolvedOptions, StoreOptions } from ".
 export type { ConsumeRequest } from "./read/consume.ts";
 export type { LogEntry } from "./read/log_reader.ts";
 export type { GetMessageStatus, GetRequest, GetResult } from "./read/message_reader.ts";
-export type { BadPlace, RecoveryReport } from "./recovery/recovery.ts";
+export type { BadPlace, LogHole, MendedHole } from "./recovery/log_hole.ts";
+export type { RecoveryReport } from "./recovery/recovery.ts";
 export type { ScanStart } from "./recovery/scan_start.ts";
 export type { StoreEnvironment } from "./store_environment.ts";
 export type { PhysicalOffset, QueueOffset } from "./units.ts";

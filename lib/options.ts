@@ -109,8 +109,16 @@ export interface StoreOptions {
    * them off only behind a broker. @default true
    */
   readonly brokerChecks?: boolean;
-  /** What recovery does with a damaged record: `"cut"` the log there, as RocketMQ does. @default "cut" */
-  readonly damagedLogPolicy?: "cut";
+  /**
+   * What recovery does with damage that whole records follow: `"keep"` these, with the damaged bytes
+   * saved and covered; or `"cut"` the log there, as RocketMQ does. @default "keep"
+   */
+  readonly damagedLogPolicy?: "keep" | "cut";
+  /**
+   * Opening reads the whole log, whatever the checkpoint vouches for, and makes all queues anew: finds
+   * damage in old files, too. @default false
+   */
+  readonly recoverWholeLog?: boolean;
   /** Host of the producer in records whose message has none, `ip:port`. @default "127.0.0.1:0" */
   readonly bornHost?: string;
   /** Host of the broker in records and message ids, `ip:port`. @default "127.0.0.1:10911" */
@@ -170,7 +178,8 @@ const DEFAULTS: ResolvedOptions = {
   maxTransferCountOnMessageInDisk: 8,
   accessMessageInMemoryMaxRatio: 40,
   brokerChecks: true,
-  damagedLogPolicy: "cut",
+  damagedLogPolicy: "keep",
+  recoverWholeLog: false,
   bornHost: "127.0.0.1:0",
   storeHost: "127.0.0.1:10911",
   unsafeOpenWithoutLock: false,
@@ -193,7 +202,7 @@ const RANGES: Partial<Record<keyof StoreOptions, readonly [number, number]>> = {
 const CHOICES: Partial<Record<keyof StoreOptions, readonly string[]>> = {
   flushDiskType: ["SYNC_FLUSH", "ASYNC_FLUSH"],
   brokerRole: ["ASYNC_MASTER", "SYNC_MASTER", "SLAVE"],
-  damagedLogPolicy: ["cut"],
+  damagedLogPolicy: ["keep", "cut"],
 };
 
 /** Keys that would change the files or the promises; served only with this value. */

@@ -136,14 +136,16 @@ async function scanSegment(
 }
 
 /**
- * The first place behind `from`, in the same file, where a whole record states that very place.
+ * The first place from `from` on, in the same file, where a whole record states that very place.
  *
+ * @param accept Whether it is one that the caller believes; all without it.
  * @returns Its offset, or the end of the file if there is none.
  */
 export async function findNextRecord(
   segments: SegmentQueue,
   from: PhysicalOffset,
   options: RecordCheckOptions,
+  accept: (bytes: Buffer, at: number) => boolean = () => true,
 ): Promise<PhysicalOffset> {
   const segment = segments.find(from);
   if (!segment) return from;
@@ -165,16 +167,18 @@ export async function findNextRecord(
     }
     for (const at of candidates.sort((a, b) => a - b)) {
       const place = offset + at;
-      if (place <= from) continue;
+      if (place < from) continue;
+      let record = { bytes, at };
       let check = checkRecord(bytes, at, bytes.length, place, options);
       // Its head rules most magics out: only what may be a record is read as a whole.
       for (let known = bytes.length - at; check.kind === "short" && check.needed > known; ) {
         const more = await segments.read(place, check.needed);
         if (!more || more.length <= known) break;
         known = more.length;
+        record = { bytes: more, at: 0 };
         check = checkRecord(more, 0, known, place, options);
       }
-      if (check.kind === "record") return place;
+      if (check.kind === "record" && accept(record.bytes, record.at)) return place;
     }
   }
   return fileEnd;

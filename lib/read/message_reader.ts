@@ -10,6 +10,7 @@ import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import { isFiller, isUnit, UNIT_BYTES, unitOffset, unitSize } from "../consume_queue/queue_unit.ts";
 import { StoreError } from "../errors.ts";
+import { isHoleRecord } from "../message/hole_record.ts";
 import {
   PROPERTY_INNER_MULTI_DISPATCH,
   PROPERTY_INNER_MULTI_QUEUE_OFFSET,
@@ -137,7 +138,11 @@ export class MessageReader {
         check = checkRecord(bytes, 0, bytes.length, offset, this.#check);
       }
     }
-    if (check.kind === "record") return decodeRecord(Buffer.from(bytes.subarray(0, check.size)));
+    if (check.kind === "record") {
+      const message = decodeRecord(Buffer.from(bytes.subarray(0, check.size)));
+      if (!isHoleRecord(message)) return message;
+      throw damaged(offset, "recovery kept the bytes aside", segment.path, segment.start);
+    }
     if (check.kind === "blank") return undefined;
     throw damaged(
       offset,

@@ -5,8 +5,10 @@
  *
  * 1. Each queue is loaded up to the start of the scan (after a clean stop: up to its own end).
  * 2. The log is read from there; every record that is whole and states its own offset gets its
- *    units. The first one that is not ends the log (`damagedLogPolicy: "cut"`).
- * 3. What lies behind the end is saved and zeroed; units that point there are dropped.
+ *    units. Damage with such a record behind it is a hole (`damagedLogPolicy: "keep"`); other damage,
+ *    or the first one at all (`"cut"`), is where the log ends.
+ * 3. Holes are saved and covered. What lies behind the end is saved and zeroed; units that point
+ *    there are dropped.
  * 4. A queue that does not agree with the log is rebuilt by a walk over all of it, which cuts
  *    nothing: a damaged record before the scan's start is left where it is.
  *
@@ -38,21 +40,13 @@ import type { DelayLevels } from "../message/tags_code.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
 import type { PhysicalOffset } from "../units.ts";
+import { type BadPlace, type LogHole, type MendedHole, mendHole } from "./log_hole.ts";
 import { chooseScanStart, type ScanStart } from "./scan_start.ts";
 import type { StoreFiles } from "./store_files.ts";
-import { cutTail } from "./tail_cut.ts";
+import { cutTail, lastNonZero } from "./tail_cut.ts";
 
 /** Units gathered in memory before they are written, while the log is scanned. */
 const UNWRITTEN_UNITS_MAX = 1_000_000;
-
-/** A place in the log that holds no record. */
-export interface BadPlace {
-  readonly offset: PhysicalOffset;
-  readonly path: string;
-  /** Bytes from the start of that file. */
-  readonly position: number;
-  readonly reason: string;
-}
 
 /** What recovery found and did. */
 export interface RecoveryReport {
@@ -69,6 +63,8 @@ export interface RecoveryReport {
   readonly cut:
     | (BadPlace & { readonly droppedBytes: number; readonly evidence: readonly string[] })
     | undefined;
+  /** Damage with whole records behind it, kept out of the way. */
+  readonly holes: readonly MendedHole[];
   /** Damaged places that were left, since they lie before the scan's start. */
   readonly left: readonly BadPlace[];
   /** Files missing from the middle of the log. */
@@ -115,6 +111,21 @@ export function checkLogIsThere({ segments, queues }: StoreFiles, options: Resol
   }
 }
 
+/** What the walk over the log found. */
+interface Scan {
+  /**
+   * Where the log goes on: at the blank record before `behind` if no file follows it, since RocketMQ
+   * goes on in its place.
+   */
+  readonly end: PhysicalOffset;
+  /** Where what is to be cut begins. */
+  readonly behind: PhysicalOffset;
+  /** What lies there, if it is no record. */
+  readonly bad: BadPlace | undefined;
+  readonly records: number;
+  readonly holes: readonly LogHole[];
+}
+
 class Recovery {
   readonly #store: StoreFiles;
   readonly #context: RecoveryContext;
@@ -127,6 +138,10 @@ class Recovery {
   readonly #gaps: { offset: PhysicalOffset; size: number }[] = [];
   #last: Dispatched | undefined;
   #unwritten = 0;
+  /** Nothing but zeros from here on, if that is known. */
+  #zeroFrom: PhysicalOffset | undefined;
+  /** Bytes met so far that may have been records of any queue. */
+  #missingBytes = 0;
 
   constructor(store: StoreFiles, context: RecoveryContext) {
     this.#store = store;
@@ -141,24 +156,42 @@ class Recovery {
     const { segments, queues, cleanStop, checkpoint } = this.#store;
     await this.#extendShortFiles();
     if (!segments.first) for (const queue of queues) await queue.reset();
+    const unitsKnown = cleanStop && !this.#context.options.recoverWholeLog;
     const start = await this.#loadQueues();
     const { watermarks } = checkpoint;
-    if (watermarks && (cleanStop || watermarks.queuesEnd === start.offset)) {
+    if (watermarks && (unitsKnown || watermarks.queuesEnd === start.offset)) {
       this.#compareCounts(watermarks);
     }
     await this.#compareLastUnits();
-    const { end, behind, bad, records } = await this.#scan(start.offset);
-    const cut = await cutTail(segments, behind, {
+    let scan = await this.#scan(start.offset, unitsKnown);
+    if (scan === "damaged") {
+      // Units of what may be lost are no evidence: as after a crash, only whole records count.
+      for (const queue of queues) await queue.findEnd(start.offset);
+      scan = await this.#scan(start.offset, false);
+    }
+    const { end, behind, bad, records, holes: found } = scan as Scan;
+    const context = {
       ...this.#context,
       own: this.#context.paths.logOwn,
-      trustBlocks: cleanStop && watermarks?.logEnd === end,
       now: this.#context.clock.now(),
+    };
+    const { enabledAppendPropCRC, forceVerifyPropCRC } = this.#context.options;
+    const holes: MendedHole[] = [];
+    for (const hole of found) {
+      const withCrc = enabledAppendPropCRC || forceVerifyPropCRC;
+      holes.push(await mendHole(segments, hole, withCrc, context));
+    }
+    const cut = await cutTail(segments, behind, {
+      ...context,
+      trustBlocks: cleanStop && watermarks?.logEnd === end,
+      isZero: this.#zeroFrom === behind,
     });
     for (const queue of queues) {
       if (queue.maxPhysicalOffset > end) await queue.findEnd(end);
     }
     const rebuiltQueues = await this.#rebuild(end);
-    await this.#settleQueues(cleanStop && !bad && rebuiltQueues.length === 0);
+    const untouched = unitsKnown && !bad && holes.length === 0 && rebuiltQueues.length === 0;
+    await this.#settleQueues(untouched);
     await this.#forceLog(start.offset, end);
     return {
       last: this.#last ?? (await this.#lastBefore(end)),
@@ -169,6 +202,7 @@ class Recovery {
         scannedRecords: records,
         end,
         cut: bad && cut.droppedBytes > 0 ? { ...bad, ...cut } : undefined,
+        holes,
         left: this.#left,
         gaps: this.#gaps,
         rebuiltQueues,
@@ -189,6 +223,11 @@ class Recovery {
   /** Finds the ends of the queues and where the scan starts; after a crash units behind it are void. */
   async #loadQueues(): Promise<ScanStart> {
     const { queues, cleanStop } = this.#store;
+    if (this.#context.options.recoverWholeLog) {
+      const oldest = this.#store.segments.minOffset ?? 0;
+      for (const queue of queues) await queue.findEnd(oldest);
+      return { offset: oldest, why: "asked for: the whole log" };
+    }
     let queuesEnd = -1;
     if (cleanStop) {
       for (const queue of queues) {
@@ -238,30 +277,25 @@ class Recovery {
   }
 
   /**
-   * Reads the log from `from` on and gives every record its units, up to the first bad place.
+   * Reads the log from `from` on and gives every record its units.
    *
-   * @returns `end` is where the log goes on, `behind` where what is to be cut begins. A blank record
-   *   with no file behind it lies between them: RocketMQ goes on in its place, and so do we.
+   * @param unitsKnown Queues were loaded up to their own ends. With damage in the log they are not to
+   *   be believed: then nothing was done, and the answer is `"damaged"`.
    */
-  async #scan(from: PhysicalOffset): Promise<{
-    end: PhysicalOffset;
-    behind: PhysicalOffset;
-    bad: BadPlace | undefined;
-    records: number;
-  }> {
+  async #scan(from: PhysicalOffset, unitsKnown: boolean): Promise<Scan | "damaged"> {
     const { segments } = this.#store;
     const whole = from <= (segments.minOffset ?? 0);
-    let bad: BadPlace | undefined;
+    const holes: LogHole[] = [];
     let blank: PhysicalOffset | undefined;
     let records = 0;
     let behind = from;
     for (;;) {
-      let full = false;
+      const met = { bad: undefined as BadPlace | undefined, full: false };
       behind = await scanLog(segments, behind, this.#check, (step) => {
         blank = step.kind === "blank" && step.size >= BLANK_SIZE ? step.offset : undefined;
         if (step.kind === "record") {
           if (this.#unwritten >= UNWRITTEN_UNITS_MAX) {
-            full = true;
+            met.full = true;
             return "stop";
           }
           records++;
@@ -274,15 +308,82 @@ class Recovery {
           this.#dispatch(request, whole);
         } else if (step.kind === "gap") {
           this.#gaps.push({ offset: step.offset, size: step.size });
+          this.#missingBytes += step.size;
         } else if (step.kind === "bad") {
           const { offset, path, position, reason } = step;
-          bad = { offset, path, position, reason };
+          met.bad = { offset, path, position, reason };
         }
         return undefined;
       });
-      if (!full) return { end: blank ?? behind, behind, bad, records };
-      await this.#commitQueues();
+      if (met.full) {
+        await this.#commitQueues();
+        continue;
+      }
+      const { bad } = met;
+      const hole = bad && (await this.#holeAt(bad, unitsKnown));
+      if (hole === "damaged") {
+        this.#gaps.length = 0;
+        this.#missingBytes = 0;
+        this.#last = undefined;
+        return hole;
+      }
+      if (!hole) return { end: blank ?? behind, behind, bad, records, holes };
+      holes.push(hole);
+      this.#missingBytes += hole.size;
+      behind = hole.offset + hole.size;
     }
+  }
+
+  /** Whether whole records follow a bad place: it is then no end but a hole. */
+  async #holeAt(bad: BadPlace, unitsKnown: boolean): Promise<LogHole | "damaged" | undefined> {
+    if (this.#context.options.damagedLogPolicy === "cut") return undefined;
+    const { segments } = this.#store;
+    if (await this.#isZeroFrom(bad.offset)) {
+      this.#zeroFrom = bad.offset;
+      return undefined;
+    }
+    if (unitsKnown) return "damaged";
+    const storeTimestamp = this.#last?.storeTimestamp ?? 0;
+    for (let from = bad.offset; ; ) {
+      const segment = segments.find(from) ?? segments.nextFrom(from);
+      if (!segment) return undefined;
+      const fileEnd = segment.start + segment.size;
+      const found = await findNextRecord(
+        segments,
+        Math.max(from, segment.start),
+        this.#check,
+        (bytes, at) => this.#isSuccessor(bytes, at, storeTimestamp),
+      );
+      if (found < fileEnd) return { ...bad, size: found - bad.offset, storeTimestamp };
+      from = fileEnd;
+    }
+  }
+
+  async #isZeroFrom(offset: PhysicalOffset): Promise<boolean> {
+    const { cleanStop, checkpoint, segments } = this.#store;
+    const trustBlocks = cleanStop && checkpoint.watermarks?.logEnd === offset;
+    for (const segment of segments.segments) {
+      if (segment.start + segment.size <= offset) continue;
+      const from = Math.max(offset - segment.start, 0);
+      if ((await lastNonZero(this.#context, segment, from, trustBlocks)) > from) return false;
+    }
+    return true;
+  }
+
+  /**
+   * Whether a record behind damage belongs to this log. What a store left behind a cut that it did
+   * not zero, as RocketMQ's does, is older than the records before the damage, or its places in the
+   * queues have been given to others since.
+   */
+  #isSuccessor(bytes: Buffer, at: number, storeTimestamp: number): boolean {
+    const request = dispatchRequestOf(bytes, at, this.#context.delayLevels);
+    return (
+      request.storeTimestamp >= storeTimestamp &&
+      this.#queuesOf(request).every(([topic, queueId, offset]) => {
+        const queue = this.#store.queues.find(topic, queueId);
+        return !queue || this.#suspects.has(queue) || offset >= queue.max;
+      })
+    );
   }
 
   /** @param whole The scan began with the first record that the log has. */
@@ -291,10 +392,17 @@ class Recovery {
       const queue = this.#store.queues.findOrCreate(topic, queueId);
       if (this.#suspects.has(queue)) continue;
       if (whole && queue.max === 0 && offset > 0) queue.startAt(offset);
+      this.#fillLost(queue, offset);
       const result = queue.append(offset, request.physicalOffset, request.size, request.tagsCode);
       if (result === "gap") this.#suspects.add(queue);
       else if (result === "appended") this.#unwritten++;
     }
+  }
+
+  /** No more messages can be missing than fit into the bytes that held no record. */
+  #fillLost(queue: ConsumeQueue, offset: number): void {
+    const missing = offset - queue.max;
+    if (missing > 0 && missing <= this.#missingBytes / RECORD_SIZE_MIN) queue.fillTo(offset);
   }
 
   #queuesOf(request: DispatchRequest): ReturnType<typeof queuesOf> {
@@ -309,14 +417,14 @@ class Recovery {
     const { segments } = this.#store;
     await this.#disownCheckpoint();
     for (const queue of suspects) await queue.reset();
-    let missingBytes = 0;
+    this.#missingBytes = 0;
     let from = segments.minOffset ?? 0;
     while (from < end) {
       let bad: BadPlace | undefined;
       let full = false;
       from = await scanLog(segments, from, this.#check, (step) => {
         if (step.offset >= end) return "stop";
-        if (step.kind === "gap") missingBytes += step.size;
+        if (step.kind === "gap") this.#missingBytes += step.size;
         if (step.kind === "bad") {
           bad = {
             offset: step.offset,
@@ -335,7 +443,7 @@ class Recovery {
           const queue = this.#store.queues.findOrCreate(topic, queueId);
           if (this.#allSuspect) suspects.add(queue);
           else if (!suspects.has(queue)) continue;
-          this.#appendRebuilt(queue, offset, request, missingBytes);
+          this.#appendRebuilt(queue, offset, request);
         }
         return undefined;
       });
@@ -344,7 +452,7 @@ class Recovery {
       } else if (bad) {
         this.#left.push(bad);
         const next = await findNextRecord(segments, from, this.#check);
-        missingBytes += next - from;
+        this.#missingBytes += next - from;
         from = next;
       } else {
         break;
@@ -353,18 +461,13 @@ class Recovery {
     return [...suspects].map(({ topic, queueId }) => `${topic}/${queueId}`).sort();
   }
 
-  #appendRebuilt(
-    queue: ConsumeQueue,
-    offset: number,
-    request: DispatchRequest,
-    missingBytes: number,
-  ): void {
+  #appendRebuilt(queue: ConsumeQueue, offset: number, request: DispatchRequest): void {
     if (queue.max === 0 && offset > 0) queue.startAt(offset);
-    // No more messages can be missing than fit into the bytes that could not be read.
-    const missing = offset - queue.max;
-    if (missing > 0 && missing <= missingBytes / RECORD_SIZE_MIN) queue.fillTo(offset);
+    this.#fillLost(queue, offset);
     const { physicalOffset, size, tagsCode } = request;
     if (queue.append(offset, physicalOffset, size, tagsCode) === "appended") this.#unwritten++;
+    // Its place in the queue can't be right: the place that was its own stays empty.
+    else this.#missingBytes += size;
   }
 
   /** A rebuild that is cut short must begin anew: until it is done nothing vouches for a queue. */

@@ -224,7 +224,7 @@ t.test("scanLog() ends where a file ends too soon", async (t) => {
     truncateSync(join(root, segmentName(0)), length);
     const { end } = await walk(segments);
     t.equal(end, Math.floor(length / 300) * 300, `${length} bytes`);
-    t.equal(await findNextRecord(segments, 300, CHECK), 1000);
+    t.equal(await findNextRecord(segments, 301, CHECK), 1000);
   }
 });
 
@@ -237,9 +237,9 @@ t.test("scanLog() passes on a failed read", async (t) => {
 t.test("findNextRecord() finds a record wherever it lies in the pieces", async (t) => {
   for (const first of [200, PIECE - 8, PIECE - 7, PIECE - 5, PIECE - 4, PIECE, PIECE + 1]) {
     const { segments, offsets } = logOf(t, 3 * PIECE, [first, 700_000, 92]);
-    t.equal(await findNextRecord(segments, 0, CHECK), offsets[1], `${first}`);
+    t.equal(await findNextRecord(segments, 1, CHECK), offsets[1], `${first}`);
     t.equal(await findNextRecord(segments, (offsets[1] ?? 0) + 1, CHECK), offsets[2]);
-    t.equal(await findNextRecord(segments, offsets[2] ?? 0, CHECK), 3 * PIECE, "none is left");
+    t.equal(await findNextRecord(segments, (offsets[2] ?? 0) + 1, CHECK), 3 * PIECE, "none is left");
   }
 });
 
@@ -253,7 +253,7 @@ t.test("findNextRecord() believes no magic in a body", async (t) => {
   // A whole record, but of another place.
   encodeRecord(file, 2000, recordOf(400), 0, 12_345, 1);
   write();
-  t.equal(await findNextRecord(segments, 0, CHECK), offsets[1]);
+  t.equal(await findNextRecord(segments, 1, CHECK), offsets[1]);
   t.ok(fs.count("pread") + fs.count("preadIfCached") < 20, "nor reads behind each");
 });
 
