@@ -189,6 +189,13 @@ export class MessageStore {
             this.#flusher.stop();
             environment.onWarning(`${error.message}; the store takes no more puts`);
           },
+          noSpace: (error) => {
+            environment.onWarning(
+              error
+                ? `${error.message}: no space; puts are refused until there is some`
+                : "There is space again for the commit log; puts are taken",
+            );
+          },
           slowForce: (ms) => {
             environment.onWarning(`A sync of the commit log took ${Math.round(ms)} ms`);
           },

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import t from "tap";
 import { MessageStore, type StoreOptions } from "../lib/mod.ts";
 import { FakeClock } from "../lib/testing/mod.ts";
+import { until } from "./support/random.ts";
 import { putStatus, rejection } from "./support/rejections.ts";
 import {
   BINDINGS,
@@ -528,3 +529,45 @@ t.test("a message that onArrival tells of can be read at once", async (t) => {
   await putMany(store, 5);
   t.same(await Promise.all(read), Array(5).fill("FOUND"));
 });
+
+eachBinding(
+  t,
+  "MessageStore refuses puts while there is no space, and takes them again",
+  async (t, binding) => {
+    for (const [mode, options] of Object.entries(MODES)) {
+      const dir = storePath(t, mode);
+      const { store, fileSystem, warnings } = await openStore(t, dir, options, { binding });
+      await putMany(store, 5);
+      await store.flush();
+      const full = { path: /commitlog/, times: Number.POSITIVE_INFINITY };
+      fileSystem.failNext(["pwritev", "pwritevNow", "ftruncate", "open"], "ENOSPC", full);
+      const put = store.put(message("5"));
+      const isKept = mode === "pool";
+      if (isKept) await put;
+      else
+        t.match(await rejection(put), { outcome: "unknown", cause: { cause: { code: "ENOSPC" } } });
+      t.match(
+        await rejection(store.flush()),
+        { code: "STORE_IO", cause: { code: "ENOSPC" } },
+        mode,
+      );
+      for (const late of [
+        store.put(message("late")),
+        store.putBatch({ topic: "T", messages: [] }),
+      ]) {
+        t.match(await rejection(late), { outcome: "not stored", status: "SERVICE_NOT_AVAILABLE" });
+      }
+      t.equal(store.state, "open");
+      t.equal((await bodies(store)).length, 5, "reads go on");
+      fileSystem.clear();
+      await until(() => store.watermarks.committed === store.watermarks.wrote);
+      await putMany(store, 3);
+      await store.flush();
+      t.same(await bodies(store), ["0", "1", "2", "3", "4", "5", "0", "1", "2"]);
+      t.match(warnings.join("\n"), /no space; puts are refused[\s\S]*space again/);
+      await checkStore(t, store, dir);
+      await store.close();
+      t.notOk(existsSync(join(dir, "abort")));
+    }
+  },
+);

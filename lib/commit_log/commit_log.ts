@@ -9,7 +9,7 @@
  * @module
  */
 
-import { PutError } from "../errors.ts";
+import { PutError, type StoreError } from "../errors.ts";
 import type { Clock } from "../io/clock.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import { type DispatchRequest, dispatchRequestFor } from "../message/dispatch_request.ts";
@@ -107,6 +107,11 @@ export class CommitLog {
           failed: (error) => {
             context.listener.failed(error);
             this.gate.failAll(error);
+          },
+          noSpace: (error) => {
+            context.listener.noSpace(error);
+            if (error) this.gate.refuseAll(() => noSpaceRefusal(error));
+            else this.gate.drain();
           },
         },
       },
@@ -247,4 +252,14 @@ export class CommitLog {
       this.#allocator.prepare(segment.start + (i + 1) * segment.size);
     }
   }
+}
+
+/** The error of a put while the device has no space for those before it. */
+export function noSpaceRefusal(cause: StoreError): PutError {
+  return new PutError(
+    "SERVICE_NOT_AVAILABLE",
+    "not stored",
+    "Cannot put: the device of the commit log has no space",
+    { cause },
+  );
 }

@@ -6,7 +6,7 @@
  */
 
 import type { Blocked } from "../commit_log/append_gate.ts";
-import type { Appended, CommitLog } from "../commit_log/commit_log.ts";
+import { type Appended, type CommitLog, noSpaceRefusal } from "../commit_log/commit_log.ts";
 import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import { PutError } from "../errors.ts";
@@ -96,12 +96,13 @@ export class PutPath {
 
   /** What a broker asks of the store before it looks at a message. */
   #admit(refusal: string | undefined): void {
-    const { failure, busyForMs } = this.#context.log.pipeline;
+    const { failure, noSpace, busyForMs } = this.#context.log.pipeline;
     const why = refusal ?? (failure && "an earlier write or sync failed");
     if (why !== undefined) {
       const facts = { cause: failure };
       throw new PutError("SERVICE_NOT_AVAILABLE", "not stored", `Cannot put: ${why}`, facts);
     }
+    if (noSpace) throw noSpaceRefusal(noSpace);
     if (busyForMs > this.#options.osPageCacheBusyTimeOutMills) {
       const reason = `a write has been going on for ${Math.round(busyForMs)} ms`;
       refuseIf({ status: "OS_PAGE_CACHE_BUSY", reason });

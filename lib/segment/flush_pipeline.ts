@@ -13,6 +13,10 @@
  * waiting and later request fails with that cause, and nothing is tried again as if it had worked,
  * since after a failed sync the kernel may have dropped the pages.
  *
+ * One failure is none of these: a write that finds no space. Nothing was promised of its bytes, and
+ * they are still in the buffer. Whoever waits is told so, nobody is let in, and the same bytes are
+ * written to the same place once there is space.
+ *
  * @module
  */
 
@@ -20,6 +24,7 @@ import { StoreError } from "../errors.ts";
 import type { Clock, Timer } from "../io/clock.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
 import { commitAndForceFully, writeFully, writeFullyNow } from "../io/fully.ts";
+import { hasCode } from "../io/system_error.ts";
 import type { ResolvedOptions } from "../options.ts";
 import { OS_PAGE_SIZE, type PhysicalOffset } from "../units.ts";
 import type { OpenFiles } from "./open_files.ts";
@@ -50,6 +55,8 @@ const PIECE_BYTES_MAX = 16 * 1024 * 1024;
  * again at once, and 16 MiB would take 20 ms.
  */
 const TOLD_AT_ONCE = { count: 256, bytes: 1024 * 1024 } as const;
+/** Without space a write is tried again after so long, in ms. */
+const NO_SPACE_RETRY_MS = 500;
 /** A force that takes longer is reported, in ms (`CommitLog`: "flush data to disk costs"). */
 const SLOW_FORCE_MS = 500;
 
@@ -58,6 +65,8 @@ export interface PipelineListener {
   committed(offset: PhysicalOffset): void;
   flushed(offset: PhysicalOffset): void;
   failed(error: StoreError): void;
+  /** A write found no space; `undefined`: one that was tried again did. */
+  noSpace(error: StoreError | undefined): void;
   /** A force took `ms`. */
   slowForce(ms: number): void;
 }
@@ -88,6 +97,7 @@ export class FlushPipeline {
   #committed: PhysicalOffset;
   #flushed: PhysicalOffset;
   #failure: StoreError | undefined;
+  #noSpace: StoreError | undefined;
   #closed = false;
 
   readonly #commitWaiters = new Waiters();
@@ -113,6 +123,7 @@ export class FlushPipeline {
   #syncing = false;
   #commitTimer: Timer | undefined;
   #flushTimer: Timer | undefined;
+  #noSpaceTimer: Timer | undefined;
   #deadlineTimer: Timer | undefined;
   #lastCommitAt = Number.NEGATIVE_INFINITY;
   #lastThoroughFlushAt = Number.NEGATIVE_INFINITY;
@@ -148,6 +159,11 @@ export class FlushPipeline {
   /** The first failure, which ended all writing. */
   get failure(): StoreError | undefined {
     return this.#failure;
+  }
+
+  /** The device has no space for what is in the buffer; nothing may be appended until it has. */
+  get noSpace(): StoreError | undefined {
+    return this.#noSpace;
   }
 
   /** For how long the write under way has been holding the log up, in ms; 0 without one. */
@@ -261,7 +277,11 @@ export class FlushPipeline {
     });
   }
 
-  /** Commits and forces everything that has been appended. */
+  /**
+   * Commits and forces everything that has been appended.
+   *
+   * @throws {StoreError} the failure that ended all writing, or that there is no space.
+   */
   flush(): Promise<void> {
     const done = this.durable(this.#wrote);
     if (!this.#failure && this.#flushed < this.#wrote) this.#wantForce();
@@ -271,7 +291,7 @@ export class FlushPipeline {
   /**
    * Commits and forces all, then stops the services. Every promise given has settled afterwards.
    *
-   * @throws {StoreError} the failure that ended all writing.
+   * @throws {StoreError} the failure that ended all writing, or that there is no space.
    */
   async close(): Promise<void> {
     try {
@@ -280,6 +300,7 @@ export class FlushPipeline {
       this.#closed = true;
       this.#commitTimer?.cancel();
       this.#flushTimer?.cancel();
+      this.#noSpaceTimer?.cancel();
       this.#deadlineTimer?.cancel();
       await Promise.all([this.#committing, this.#forcing]);
       this.#tellAll();
@@ -293,6 +314,10 @@ export class FlushPipeline {
     if (this.#failure) return;
     this.#failure = error;
     this.#context.listener.failed(error);
+    this.#failWaiters(error);
+  }
+
+  #failWaiters(error: StoreError): void {
     // What had been reached before it is no part of the failure.
     this.#tellAll();
     this.#commitWaiters.failAll(error);
@@ -332,7 +357,7 @@ export class FlushPipeline {
     try {
       writeFullyNow(handle, piece.buffers, piece.position);
     } catch (cause) {
-      this.#failedAt("write", piece.segment, piece.position, cause);
+      this.#writeFailedAt(piece.segment, piece.position, cause);
       return;
     }
     const endedAt = this.#clock.monotonic();
@@ -357,7 +382,7 @@ export class FlushPipeline {
     } finally {
       this.#committing = undefined;
       // Put by those whom the commit released: perhaps the main thread can take it again.
-      if (this.#buffer.pendingBytes > 0) this.#scheduleCommit();
+      if (this.#buffer.pendingBytes > 0 && !this.#noSpace) this.#scheduleCommit();
     }
   }
 
@@ -372,8 +397,9 @@ export class FlushPipeline {
       const { buffers, position } = piece;
       // A sync may take its time; a write that goes on for so long holds the log up.
       this.#writeStartedAt = this.#clock.monotonic();
-      await this.#write(piece, (handle) => writeFully(handle, buffers, position));
+      const written = await this.#write(piece, (handle) => writeFully(handle, buffers, position));
       this.#writeStartedAt = undefined;
+      if (!written) return;
     }
   }
 
@@ -384,7 +410,7 @@ export class FlushPipeline {
       await this.#verify(segment);
       await this.#context.files.use(segment.path, action);
     } catch (cause) {
-      this.#failedAt("write", segment, position, cause);
+      this.#writeFailedAt(segment, position, cause);
       return false;
     }
     if (this.#failure) return false;
@@ -398,6 +424,12 @@ export class FlushPipeline {
     this.counters.commits++;
     this.counters.committedBytes += piece.bytes;
     this.#lastCommitAt = now;
+    if (this.#noSpace) {
+      this.#noSpace = undefined;
+      this.#noSpaceTimer?.cancel();
+      this.#noSpaceTimer = undefined;
+      this.#context.listener.noSpace(undefined);
+    }
     this.#context.listener.committed(piece.end);
     this.#tell();
     if (!this.#sync) this.#afterAsyncCommit();
@@ -465,7 +497,10 @@ export class FlushPipeline {
 
   /** SYNC_FLUSH: this loop is the only writer; it writes and syncs in one hop wherever it can. */
   async #commitAndForce(): Promise<void> {
-    if (this.#commitWaiters.size > 0 || this.#options.readUnCommitted) await this.#commitAll();
+    if (this.#commitWaiters.size > 0 || this.#options.readUnCommitted) {
+      await this.#commitAll();
+      if (this.#noSpace) return;
+    }
     const wanted = this.#wrote;
     for (
       let piece = this.#buffer.next(PIECE_BYTES_MAX);
@@ -493,6 +528,7 @@ export class FlushPipeline {
     while (this.#committed < wanted && !this.#failure) {
       this.#committing ??= this.#commitInThread();
       await this.#committing;
+      if (this.#noSpace) return;
     }
     const target = this.#committed;
     if (this.#failure || this.#flushed === target) return;
@@ -601,18 +637,51 @@ export class FlushPipeline {
     }, ms);
   }
 
-  #failedAt(what: "write" | "sync", segment: Segment, position: number, cause: unknown): void {
-    this.fail(
-      cause instanceof StoreError
-        ? cause
-        : new StoreError("STORE_IO", `Cannot ${what} ${segment.path} at ${position}`, {
-            path: segment.path,
-            position,
-            offset: segment.start + position,
-            cause,
-          }),
+  #writeFailedAt(segment: Segment, position: number, cause: unknown): void {
+    if (!hasCode(cause, "ENOSPC", "EDQUOT") || /sync/.test(cause.syscall)) {
+      this.#failedAt("write", segment, position, cause);
+      return;
+    }
+    const isNew = this.#noSpace === undefined;
+    const error = ioError("write", segment, position, cause);
+    this.#noSpace = error;
+    if (isNew) this.#context.listener.noSpace(error);
+    this.#failWaiters(error);
+    this.#armNoSpaceTimer();
+  }
+
+  #armNoSpaceTimer(): void {
+    if (this.#noSpaceTimer || this.#closed) return;
+    this.#noSpaceTimer = this.#clock.setTimer(
+      () => {
+        this.#noSpaceTimer = undefined;
+        if (this.#failure || this.#closed) return;
+        if (this.#sync) this.#wantForce();
+        else this.#scheduleCommit();
+      },
+      NO_SPACE_RETRY_MS,
+      // What the pool has acknowledged must not be lost by an end of the process.
+      { keepAlive: this.#pool },
     );
   }
+
+  #failedAt(what: "write" | "sync", segment: Segment, position: number, cause: unknown): void {
+    this.fail(cause instanceof StoreError ? cause : ioError(what, segment, position, cause));
+  }
+}
+
+function ioError(
+  what: "write" | "sync",
+  segment: Segment,
+  position: number,
+  cause: unknown,
+): StoreError {
+  return new StoreError("STORE_IO", `Cannot ${what} ${segment.path} at ${position}`, {
+    path: segment.path,
+    position,
+    offset: segment.start + position,
+    cause,
+  });
 }
 
 /**

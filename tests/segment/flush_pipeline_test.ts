@@ -337,11 +337,11 @@ t.test("FlushPipeline latches on a failed write", async (t) => {
       const rig = await PipelineRig.make(t, options);
       if (warm) await rig.warm();
       await Promise.all([rig.put(100), rig.pipeline.flush()]);
-      rig.fs.failNext(["pwritev", "pwritevNow"], "ENOSPC");
+      rig.fs.failNext(["pwritev", "pwritevNow"], "EIO");
       const found = await outcomes([rig.put(100), rig.pipeline.flush()]);
       const { failure } = rig.pipeline;
       t.match(failure, { code: "STORE_IO", position: 100, offset: 100 }, name);
-      t.match(failure?.cause, { code: "ENOSPC" });
+      t.match(failure?.cause, { code: "EIO" });
       t.equal(found[1], failure?.message);
       if (!options.transientStorePoolEnable || options.flushDiskType === "SYNC_FLUSH") {
         t.equal(found[0], "failed 100");
@@ -350,6 +350,67 @@ t.test("FlushPipeline latches on a failed write", async (t) => {
       t.equal(rig.pipeline.flushed, 100);
       t.strictSame(await outcomes([rig.pipeline.close()]), [failure?.message]);
     }
+  }
+});
+
+t.test("FlushPipeline writes again what found no space, once there is some", async (t) => {
+  for (const [name, options] of Object.entries(ALL_MODES)) {
+    for (const code of ["ENOSPC", "EDQUOT"]) {
+      for (const warm of [true, false]) {
+        const rig = await PipelineRig.make(t, options);
+        if (warm) await rig.warm();
+        await Promise.all([rig.put(100), rig.pipeline.flush()]);
+        rig.fs.shorten(["pwritev", "pwritevNow", "commitAndForce"], [7]);
+        const full = { skip: 1, times: Number.POSITIVE_INFINITY };
+        rig.fs.failNext(["pwritev", "pwritevNow"], code, full);
+        const found = await outcomes([rig.put(100), rig.put(50), rig.pipeline.flush()]);
+        const { noSpace } = rig.pipeline;
+        t.match(noSpace, { code: "STORE_IO", position: 100, cause: { code } }, name);
+        t.equal(found[2], noSpace?.message);
+        const isKept = options.transientStorePoolEnable && options.flushDiskType === "ASYNC_FLUSH";
+        t.strictSame(found.slice(0, 2), isKept ? ["ok", "ok"] : ["failed 100", "failed 200"]);
+        t.equal(rig.pipeline.failure, undefined);
+        t.equal(rig.pipeline.committed, 100);
+
+        await rig.clock.advance(2000);
+        await turns(10);
+        t.equal(rig.pipeline.noSpace?.code, "STORE_IO", "still none");
+        t.equal(rig.noSpace.length, 1, "told once");
+        rig.fs.clear();
+        await rig.clock.advance(500);
+        await until(() => rig.pipeline.committed === 250);
+        t.equal(rig.pipeline.noSpace, undefined);
+        t.strictSame(rig.noSpace, [noSpace?.message, "space"]);
+        await Promise.all([rig.put(100), rig.pipeline.flush()]);
+        t.equal(rig.pipeline.flushed, 350);
+        rig.checkFiles();
+        await rig.pipeline.close();
+      }
+    }
+  }
+});
+
+t.test("FlushPipeline.close() without space tries once more, and says so", async (t) => {
+  for (const [name, options] of Object.entries(ALL_MODES)) {
+    const rig = await PipelineRig.make(t, options);
+    await Promise.all([rig.put(100), rig.pipeline.flush()]);
+    rig.fs.failNext(["pwritev", "pwritevNow"], "ENOSPC", { times: Number.POSITIVE_INFINITY });
+    await outcomes([rig.put(100), rig.pipeline.flush()]);
+    const before = rig.fs.count("pwritev") + rig.fs.count("pwritevNow");
+    t.match(await outcomes([rig.pipeline.close()]), [/Cannot write/], name);
+    t.equal(rig.fs.count("pwritev") + rig.fs.count("pwritevNow"), before + 1);
+    t.equal(rig.clock.pendingTimers, 0, name);
+    t.equal(rig.pipeline.committed, 100);
+  }
+});
+
+t.test("FlushPipeline latches on a sync that found no space", async (t) => {
+  for (const options of [SYNC, ASYNC, POOL]) {
+    const rig = await PipelineRig.make(t, options);
+    rig.fs.failNext("fdatasync", "ENOSPC");
+    await outcomes([rig.put(100), rig.pipeline.flush()]);
+    t.match(rig.pipeline.failure, { code: "STORE_IO", cause: { code: "ENOSPC" } });
+    t.equal(rig.pipeline.noSpace, undefined);
   }
 });
 

@@ -78,6 +78,7 @@ export class LogRig {
           committed: () => undefined,
           flushed: () => undefined,
           failed: () => undefined,
+          noSpace: () => undefined,
           slowForce: () => undefined,
         },
         appended: (request) => this.requests.push(request),

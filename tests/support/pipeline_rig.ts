@@ -55,6 +55,7 @@ export class PipelineRig {
   readonly events: string[] = [];
   readonly failures: StoreError[] = [];
   readonly slowForces: number[] = [];
+  readonly noSpace: string[] = [];
   /** Syncs under way, and the most that ever were at once. */
   forcing = 0;
   forcingMax = 0;
@@ -115,6 +116,7 @@ export class PipelineRig {
           committed: (offset) => this.#told("committed", offset),
           flushed: (offset) => this.#told("flushed", offset),
           failed: (error) => this.failures.push(error),
+          noSpace: (error) => this.noSpace.push(error?.message ?? "space"),
           slowForce: (ms) => this.slowForces.push(ms),
         },
       },
