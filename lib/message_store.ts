@@ -38,7 +38,12 @@ import {
 import { listStoreFiles, type StoreFiles } from "./recovery/store_files.ts";
 import { checkStoreKind } from "./recovery/store_kind.ts";
 import type { OpenFiles } from "./segment/open_files.ts";
-import { type OpenContext, openContext, type StoreEnvironment } from "./store_environment.ts";
+import {
+  type OpenContext,
+  openContext,
+  type ResolvedEnvironment,
+  type StoreEnvironment,
+} from "./store_environment.ts";
 import type { PhysicalOffset, QueueOffset } from "./units.ts";
 
 /** `opening` and back to `closed` it goes only once; `failed` is a store that can only be read. */
@@ -118,7 +123,7 @@ const QUEUES_BEHIND_FILES_SOON = 4;
 export class MessageStore {
   /** What recovery found and did. */
   readonly recovery: RecoveryReport;
-  readonly #environment: Required<StoreEnvironment>;
+  readonly #environment: ResolvedEnvironment;
   readonly #options: ResolvedOptions;
   readonly #paths: StorePaths;
   readonly #files: OpenFiles;
@@ -159,9 +164,15 @@ export class MessageStore {
       {
         queues: this.#queues,
         multiDispatch: options.enableMultiDispatch,
-        arrived: (arrival) => {
-          this.#arrivals.wake(arrival.topic, arrival.queueId);
-          environment.onArrival(arrival);
+        arrived: (topic, queueId, offset, { tagsCode, storeTimestamp }) => {
+          this.#arrivals.wake(topic, queueId);
+          environment.onArrival?.({
+            topic,
+            queueId,
+            logicOffset: offset + 1,
+            tagsCode,
+            storeTimestamp,
+          });
         },
         failed: (error) => this.#log.pipeline.fail(error),
       },
@@ -229,7 +240,7 @@ export class MessageStore {
       log: this.#log,
       queues: this.#queues,
       options,
-      visible: () => this.#dispatcher.last.end,
+      visible: () => this.#dispatcher.end,
       memoryBytes: totalmem(),
     });
   }
@@ -325,7 +336,7 @@ export class MessageStore {
 
   get watermarks(): StoreWatermarks {
     const { wrote, committed, flushed } = this.#log.pipeline;
-    return { wrote, committed, flushed, dispatched: this.#dispatcher.last.end };
+    return { wrote, committed, flushed, dispatched: this.#dispatcher.end };
   }
 
   /** RocketMQ's six longs as the `checkpoint` file has them: how far the store is durable. */
@@ -568,9 +579,9 @@ export class MessageStore {
   }
 
   #dispatch(visible: PhysicalOffset): void {
-    const before = this.#dispatcher.last;
+    const before = this.#dispatcher.end;
     this.#dispatcher.advance(visible);
-    if (this.#dispatcher.last !== before) this.#flusher.touched();
+    if (this.#dispatcher.end !== before) this.#flusher.touched();
   }
 
   /** The queues must not be more files behind than a Java broker looks at after our crash. */

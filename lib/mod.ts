@@ -14,7 +14,7 @@
 
 export type { Checkpoint, CheckpointLongs, Watermarks } from "./checkpoint/store_checkpoint.ts";
 export type { QueueUnit } from "./consume_queue/queue_unit.ts";
-export type { Arrival } from "./dispatch/dispatcher.ts";
+export type { Arrival } from "./dispatch/arrivals.ts";
 export {
   PUT_MESSAGE_STATUSES,
   PutError,

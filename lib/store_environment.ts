@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Arrival } from "./dispatch/dispatcher.ts";
+import type { Arrival } from "./dispatch/arrivals.ts";
 import { type Clock, systemClock } from "./io/clock.ts";
 import type { FileSystem } from "./io/file_system.ts";
 import { NodeFileSystem } from "./io/node_file_system.ts";
@@ -32,9 +32,14 @@ export interface StoreEnvironment {
   readonly onArrival?: (arrival: Arrival) => void;
 }
 
+/** With the defaults filled in; there is none for who hears of arrivals. */
+export type ResolvedEnvironment = Required<Omit<StoreEnvironment, "onArrival">> & {
+  readonly onArrival: ((arrival: Arrival) => void) | undefined;
+};
+
 /** Everything that opening a store needs. */
 export interface OpenContext {
-  readonly environment: Required<StoreEnvironment>;
+  readonly environment: ResolvedEnvironment;
   readonly options: ResolvedOptions;
   readonly paths: StorePaths;
   readonly files: OpenFiles;
@@ -48,12 +53,12 @@ export function openContext(
 ): OpenContext {
   const readOnly = given.readOnly ?? false;
   const base = given.fileSystem ?? new NodeFileSystem();
-  const environment: Required<StoreEnvironment> = {
+  const environment: ResolvedEnvironment = {
     fileSystem: readOnly ? new OverlayFileSystem(base) : base,
     clock: given.clock ?? systemClock,
     readOnly,
     onWarning: guarded(given.onWarning ?? emitWarning),
-    onArrival: guarded(given.onArrival ?? (() => undefined)),
+    onArrival: given.onArrival && guarded(given.onArrival),
   };
   return {
     environment,

@@ -11,6 +11,7 @@
  * @module
  */
 
+import { writeInt32, writeInt64 } from "../message/int64.ts";
 import type { PhysicalOffset } from "../units.ts";
 
 export const UNIT_BYTES = 20;
@@ -43,7 +44,7 @@ export function encodeUnit(
   tagsCode: number,
 ): void {
   writeInt64(target, at + OFFSET_AT, physicalOffset);
-  target.writeInt32BE(size, at + SIZE_AT);
+  writeInt32(target, at + SIZE_AT, size);
   writeInt64(target, at + TAGS_CODE_AT, tagsCode);
 }
 
@@ -54,7 +55,7 @@ export function fillerUnits(count: number): Buffer {
   return units;
 }
 
-/** @throws {RangeError} if the offset is no safe integer: no such log can exist. */
+/** @throws {RangeError} if the offset is no safe integer: see {@linkcode isUnitOffset}. */
 export function decodeUnit(bytes: Buffer, at: number): QueueUnit {
   return {
     physicalOffset: unitOffset(bytes, at),
@@ -64,14 +65,22 @@ export function decodeUnit(bytes: Buffer, at: number): QueueUnit {
 }
 
 export function unitOffset(bytes: Buffer, at: number): PhysicalOffset {
-  const offset =
-    bytes.readInt32BE(at + OFFSET_AT) * TWO_32 + bytes.readUInt32BE(at + OFFSET_AT + 4);
+  const offset = roundedOffset(bytes, at);
   if (!Number.isSafeInteger(offset)) {
     throw new RangeError(
       `Cannot use physical offset ${bytes.readBigInt64BE(at + OFFSET_AT)} of a queue unit: it is beyond 2^53`,
     );
   }
   return offset;
+}
+
+/** Whether the offset can be read as a number, whatever it is. */
+export function isUnitOffset(bytes: Buffer, at: number): boolean {
+  return Number.isSafeInteger(roundedOffset(bytes, at));
+}
+
+function roundedOffset(bytes: Buffer, at: number): number {
+  return bytes.readInt32BE(at + OFFSET_AT) * TWO_32 + bytes.readUInt32BE(at + OFFSET_AT + 4);
 }
 
 export function unitSize(bytes: Buffer, at: number): number {
@@ -94,9 +103,4 @@ export function isFiller(bytes: Buffer, at: number): boolean {
     bytes.readInt32BE(at + OFFSET_AT) === 0 &&
     bytes.readInt32BE(at + OFFSET_AT + 4) === 0
   );
-}
-
-function writeInt64(target: Buffer, at: number, value: number): void {
-  target.writeInt32BE(Math.floor(value / TWO_32), at);
-  target.writeUInt32BE(value >>> 0, at + 4);
 }

@@ -5,6 +5,19 @@
  * @module
  */
 
+import type { QueueOffset } from "../units.ts";
+
+/** A message that has become readable: the arguments of RocketMQ's `MessageArrivingListener`. */
+export interface Arrival {
+  readonly topic: string;
+  readonly queueId: number;
+  /** The message's queue offset + 1: the new end of its queue. */
+  readonly logicOffset: QueueOffset;
+  readonly tagsCode: number;
+  /** Wall time in ms. */
+  readonly storeTimestamp: number;
+}
+
 export class Arrivals {
   /** By topic and queue id; asking about a queue that does not exist makes none. */
   readonly #waiting = new Map<string, Set<() => void>>();

@@ -23,22 +23,17 @@ export interface Dispatched {
   readonly storeTimestamp: number;
 }
 
-/** A message that has become readable: the arguments of RocketMQ's `MessageArrivingListener`. */
-export interface Arrival {
-  readonly topic: string;
-  readonly queueId: number;
-  /** The message's queue offset + 1: the new end of its queue. */
-  readonly logicOffset: QueueOffset;
-  readonly tagsCode: number;
-  /** Wall time in ms. */
-  readonly storeTimestamp: number;
-}
-
 export interface DispatcherContext {
   readonly queues: ConsumeQueueTable;
   /** Light queues are built (`enableMultiDispatch`). */
   readonly multiDispatch: boolean;
-  readonly arrived: (arrival: Arrival) => void;
+  /** The record is message `offset` of that queue, and readable. */
+  readonly arrived: (
+    topic: string,
+    queueId: number,
+    offset: QueueOffset,
+    request: DispatchRequest,
+  ) => void;
   /** Dispatch has stopped for good. */
   readonly failed: (error: StoreError) => void;
 }
@@ -47,18 +42,28 @@ export class Dispatcher {
   readonly #context: DispatcherContext;
   #pending: DispatchRequest[] = [];
   #head = 0;
-  #last: Dispatched;
+  /** Of the newest record that is in its queue. */
+  #offset: PhysicalOffset;
+  #end: PhysicalOffset;
+  #storeTimestamp: number;
   #failure: StoreError | undefined;
 
   /** @param last The newest record that recovery found in its queue. */
   constructor(context: DispatcherContext, last: Dispatched) {
     this.#context = context;
-    this.#last = last;
+    this.#offset = last.offset;
+    this.#end = last.end;
+    this.#storeTimestamp = last.storeTimestamp;
   }
 
   /** The newest record that is in its queue. */
   get last(): Dispatched {
-    return this.#last;
+    return { offset: this.#offset, end: this.#end, storeTimestamp: this.#storeTimestamp };
+  }
+
+  /** Where it ends: the log is readable below. */
+  get end(): PhysicalOffset {
+    return this.#end;
   }
 
   get failure(): StoreError | undefined {
@@ -74,30 +79,23 @@ export class Dispatcher {
   advance(visible: PhysicalOffset): void {
     while (!this.#failure) {
       const request = this.#pending[this.#head];
-      if (!request || request.physicalOffset + request.size > visible) break;
-      const entries = queuesOf(request, this.#context.multiDispatch);
-      const failure = appendUnits(request, entries, this.#context);
-      if (failure) {
-        this.#failure = failure;
-        this.#context.failed(failure);
-        return;
-      }
+      if (!request) break;
+      const end = request.physicalOffset + request.size;
+      if (end > visible) break;
+      // Nearly every record goes to one queue: nothing is allocated for it.
+      const entries =
+        request.multiDispatch && this.#context.multiDispatch ? queuesOf(request, true) : undefined;
+      if (!(entries ? this.#appendAll(request, entries) : this.#appendOwn(request))) return;
       this.#head++;
-      this.#last = {
-        offset: request.physicalOffset,
-        end: request.physicalOffset + request.size,
-        storeTimestamp: request.storeTimestamp,
-      };
+      this.#offset = request.physicalOffset;
+      this.#end = end;
+      this.#storeTimestamp = request.storeTimestamp;
       // Only now: whoever hears of it may read it at once.
-      for (const [topic, queueId, offset] of entries) {
-        const { tagsCode, storeTimestamp } = request;
-        this.#context.arrived({
-          topic,
-          queueId,
-          logicOffset: offset + 1,
-          tagsCode,
-          storeTimestamp,
-        });
+      const { arrived } = this.#context;
+      if (entries) {
+        for (const [topic, queueId, offset] of entries) arrived(topic, queueId, offset, request);
+      } else if (takesQueueOffset(request.sysFlag)) {
+        arrived(request.topic, request.queueId, request.queueOffset, request);
       }
     }
     if (this.#head === this.#pending.length) {
@@ -108,27 +106,32 @@ export class Dispatcher {
       this.#head = 0;
     }
   }
-}
 
-/** Gives one record its units; a record that has them already gets none. */
-function appendUnits(
-  request: DispatchRequest,
-  entries: ReturnType<typeof queuesOf>,
-  context: DispatcherContext,
-): StoreError | undefined {
-  const { tagsCode } = request;
-  for (const [name, id, offset] of entries) {
-    const queue = context.queues.findOrCreate(name, id);
-    if (!queue.exists && offset > 0 && queue.max === 0) queue.startAt(offset);
-    if (queue.append(offset, request.physicalOffset, request.size, tagsCode) === "gap") {
-      return new StoreError(
-        "STORE_QUEUE_DAMAGED",
-        `Cannot dispatch the record at ${request.physicalOffset} as message ${offset} of queue ${name}/${id}: the queue ends at ${queue.max}`,
-        { offset: request.physicalOffset },
-      );
-    }
+  #appendOwn(request: DispatchRequest): boolean {
+    if (!takesQueueOffset(request.sysFlag)) return true;
+    return this.#append(request, request.topic, request.queueId, request.queueOffset);
   }
-  return undefined;
+
+  #appendAll(request: DispatchRequest, entries: ReturnType<typeof queuesOf>): boolean {
+    return entries.every(([topic, queueId, offset]) =>
+      this.#append(request, topic, queueId, offset),
+    );
+  }
+
+  /** Gives a record its unit in one queue; one that has it already gets none. */
+  #append(request: DispatchRequest, topic: string, queueId: number, offset: QueueOffset): boolean {
+    const { physicalOffset, size, tagsCode } = request;
+    const queue = this.#context.queues.findOrCreate(topic, queueId);
+    if (!queue.exists && offset > 0 && queue.max === 0) queue.startAt(offset);
+    if (queue.append(offset, physicalOffset, size, tagsCode) !== "gap") return true;
+    this.#failure = new StoreError(
+      "STORE_QUEUE_DAMAGED",
+      `Cannot dispatch the record at ${physicalOffset} as message ${offset} of queue ${topic}/${queueId}: the queue ends at ${queue.max}`,
+      { offset: physicalOffset },
+    );
+    this.#context.failed(this.#failure);
+    return false;
+  }
 }
 
 /** The queues that a record goes to, with its offset in each. */

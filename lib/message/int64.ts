@@ -24,6 +24,27 @@ export function writeInt64(target: Uint8Array, at: number, value: number): void 
   writeInt32(target, at + 4, value >>> 0);
 }
 
+let viewed: Uint8Array | undefined;
+let view: DataView;
+
+/**
+ * A view of the bytes, for many writes: V8 makes each of its calls a single store. The one that was
+ * asked for last is kept.
+ */
+export function viewOf(target: Uint8Array): DataView {
+  if (target !== viewed) {
+    viewed = target;
+    view = new DataView(target.buffer, target.byteOffset, target.length);
+  }
+  return view;
+}
+
+/** {@linkcode writeInt64} into a view. */
+export function setInt64(target: DataView, at: number, value: number): void {
+  target.setInt32(at, Math.floor(value / HIGH));
+  target.setUint32(at + 4, value >>> 0);
+}
+
 /** Reads a signed 32-bit integer. */
 export function readInt32(source: Uint8Array, at: number): number {
   return (source[at]! << 24) | (source[at + 1]! << 16) | (source[at + 2]! << 8) | source[at + 3]!;

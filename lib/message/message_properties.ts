@@ -37,6 +37,16 @@ export interface MessageProperties {
   readonly delay: string | undefined;
 }
 
+const NO_PROPERTIES: MessageProperties = {
+  text: "",
+  ascii: true,
+  tags: undefined,
+  keys: undefined,
+  uniqKey: undefined,
+  wait: undefined,
+  delay: undefined,
+};
+
 /**
  * As a broker writes them: it reads the producer's text into a map of its own, which drops empty
  * names and values.
@@ -47,6 +57,8 @@ export function propertiesOfMessage(message: Message): MessageProperties {
   const { propertiesString, waitStoreMsgOK } = message;
   const wait = waitText(waitStoreMsgOK);
   if (propertiesString !== undefined) return fromText(propertiesString);
+  const { keys, uniqKey, tags, properties } = message;
+  if ((wait ?? keys ?? uniqKey ?? tags ?? properties) === undefined) return NO_PROPERTIES;
   return fromMap(mapOf(message, wait, true), BROKER_MAP_CAPACITY);
 }
 
@@ -128,6 +140,7 @@ function set(map: Map<string, string>, name: string, value: string, dropEmpty: b
 }
 
 function fromMap(map: ReadonlyMap<string, string>, capacity: number): MessageProperties {
+  if (map.size === 0) return NO_PROPERTIES;
   const text = encodeMap(map, capacity);
   const ascii = isAscii(text);
   return {

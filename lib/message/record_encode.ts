@@ -6,7 +6,7 @@
 
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
 import { maskedCrc32 } from "./crc32.ts";
-import { writeInt32, writeInt64 } from "./int64.ts";
+import { setInt64, viewOf, writeInt32 } from "./int64.ts";
 import type { OutgoingRecord } from "./outgoing_record.ts";
 import { PROPERTY_CRC_SIZE, writePropertyCrc } from "./property_crc.ts";
 import {
@@ -47,21 +47,22 @@ export function encodeRecord(
   storeTimestamp: number,
 ): number {
   const { body, topicBytes, propertiesBytes, propertiesSize, bornHost, storeHost } = record;
-  writeInt32(target, at + TOTAL_SIZE_AT, record.size);
-  writeInt32(target, at + MAGIC_AT, record.version === 1 ? MAGIC_V1 : MAGIC_V2);
-  writeInt32(target, at + BODY_CRC_AT, record.bodyCrc);
-  writeInt32(target, at + QUEUE_ID_AT, record.queueId);
-  writeInt32(target, at + FLAG_AT, record.flag);
-  writeInt64(target, at + QUEUE_OFFSET_AT, queueOffset);
-  writeInt64(target, at + PHYSICAL_OFFSET_AT, physicalOffset);
-  writeInt32(target, at + SYS_FLAG_AT, record.sysFlag);
-  writeInt64(target, at + BORN_TIMESTAMP_AT, record.bornTimestamp);
+  const view = viewOf(target);
+  view.setInt32(at + TOTAL_SIZE_AT, record.size);
+  view.setInt32(at + MAGIC_AT, record.version === 1 ? MAGIC_V1 : MAGIC_V2);
+  view.setInt32(at + BODY_CRC_AT, record.bodyCrc);
+  view.setInt32(at + QUEUE_ID_AT, record.queueId);
+  view.setInt32(at + FLAG_AT, record.flag);
+  setInt64(view, at + QUEUE_OFFSET_AT, queueOffset);
+  setInt64(view, at + PHYSICAL_OFFSET_AT, physicalOffset);
+  view.setInt32(at + SYS_FLAG_AT, record.sysFlag);
+  setInt64(view, at + BORN_TIMESTAMP_AT, record.bornTimestamp);
   let cursor = writeBytes(target, at + BORN_HOST_AT, bornHost.bytes);
-  writeInt64(target, cursor, storeTimestamp);
+  setInt64(view, cursor, storeTimestamp);
   cursor = writeBytes(target, cursor + 8, storeHost.bytes);
-  writeInt32(target, cursor, record.reconsumeTimes);
-  writeInt64(target, cursor + 4, record.preparedTransactionOffset);
-  writeInt32(target, cursor + 12, body.length);
+  view.setInt32(cursor, record.reconsumeTimes);
+  setInt64(view, cursor + 4, record.preparedTransactionOffset);
+  view.setInt32(cursor + 12, body.length);
   target.set(body, cursor + 16);
   cursor += 16 + body.length;
   if (record.version === 2) target[cursor++] = topicBytes.length >>> 8;
@@ -70,8 +71,8 @@ export function encodeRecord(
   target[cursor] = propertiesSize >>> 8;
   target[cursor + 1] = propertiesSize;
   cursor += PROPERTIES_LENGTH_SIZE;
-  if (propertiesBytes === undefined) target.write(record.propertiesText, cursor, "latin1");
-  else target.set(propertiesBytes, cursor);
+  if (propertiesBytes !== undefined) target.set(propertiesBytes, cursor);
+  else if (record.propertiesText !== "") target.write(record.propertiesText, cursor, "latin1");
   if (record.appendPropertyCrc) {
     const crcAt = at + record.size - PROPERTY_CRC_SIZE;
     writePropertyCrc(target, crcAt, maskedCrc32(target.subarray(at, crcAt)));

@@ -9,7 +9,7 @@ import type { Blocked } from "../commit_log/append_gate.ts";
 import { type Appended, type CommitLog, noSpaceRefusal } from "../commit_log/commit_log.ts";
 import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
-import { PutError } from "../errors.ts";
+import { PutError, type StoreError } from "../errors.ts";
 import type { Clock } from "../io/clock.ts";
 import { parseHost } from "../message/host.ts";
 import {
@@ -34,6 +34,8 @@ import {
 } from "../message/outgoing_record.ts";
 import { PutResult } from "../message/put_result.ts";
 import type { ResolvedOptions } from "../options.ts";
+import type { Refusals } from "../segment/waiters.ts";
+import type { PhysicalOffset } from "../units.ts";
 
 export interface PutPathContext {
   readonly log: CommitLog;
@@ -53,6 +55,16 @@ export class PutPath {
   readonly #hosts: Pick<RecordDefaults, "bornHost" | "storeHost">;
   /** Messages appended, and puts that were refused before that. */
   readonly counters = { messagesPut: 0, putsFailed: 0 };
+  readonly #refusals: Refusals<PutResult> = {
+    expired: ({ physicalOffset }) =>
+      unconfirmed(
+        "FLUSH_DISK_TIMEOUT",
+        physicalOffset,
+        `its sync takes longer than ${this.#options.syncFlushTimeout} ms`,
+      ),
+    failed: ({ physicalOffset }, cause) =>
+      unconfirmed("UNKNOWN_ERROR", physicalOffset, cause.message, cause),
+  };
 
   /** @throws {RangeError} if the option `bornHost` or `storeHost` is no address. */
   constructor(context: PutPathContext) {
@@ -223,24 +235,24 @@ export class PutPath {
   ): Promise<PutResult> {
     this.counters.messagesPut += records.length;
     const { pipeline } = this.#context.log;
-    const { physicalOffset: offset } = appended;
-    const unknown = (status: PutError["status"], why: string, cause?: unknown): PutError =>
-      new PutError(status, "unknown", `Cannot confirm the message at ${offset}: ${why}`, {
-        offset,
-        cause,
-      });
     return pipeline.keep(
       pipeline.promised(wait),
       appended.end,
       new PutResult(records, size, appended),
-      () =>
-        unknown(
-          "FLUSH_DISK_TIMEOUT",
-          `its sync takes longer than ${this.#options.syncFlushTimeout} ms`,
-        ),
-      (cause) => unknown("UNKNOWN_ERROR", cause.message, cause),
+      this.#refusals,
     );
   }
+}
+
+/** The error of a put whose record has its place in the log, and may stay there. */
+function unconfirmed(
+  status: PutError["status"],
+  offset: PhysicalOffset,
+  why: string,
+  cause?: StoreError,
+): PutError {
+  const facts = { offset, cause };
+  return new PutError(status, "unknown", `Cannot confirm the message at ${offset}: ${why}`, facts);
 }
 
 function refuseIf(violation: Violation | undefined): void {

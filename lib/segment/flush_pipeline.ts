@@ -30,7 +30,7 @@ import { OS_PAGE_SIZE, type PhysicalOffset } from "../units.ts";
 import type { OpenFiles } from "./open_files.ts";
 import { positionIn, type Segment } from "./segment.ts";
 import { Turn } from "./turn.ts";
-import { Waiters } from "./waiters.ts";
+import { type Refusals, Waiters } from "./waiters.ts";
 import type { Piece, WriteBuffer } from "./write_buffer.ts";
 
 /** Most bytes that a commit writes on the main thread: 256 KiB take about 60 µs. */
@@ -204,45 +204,30 @@ export class FlushPipeline {
     else this.#scheduleCommit();
   }
 
-  /**
-   * Keeps the promise of a put that ends at `end`: resolves with `value` then.
-   *
-   * @param onTimeout Makes the error of a put that waited longer than `syncFlushTimeout`.
-   * @param onFailure Makes its error after a failed commit or force.
-   */
-  keep<T>(
-    promised: Promised,
-    end: PhysicalOffset,
-    value: T,
-    onTimeout: () => Error,
-    onFailure: (cause: StoreError) => Error,
-  ): Promise<T> {
-    if (this.#failure) return Promise.reject(onFailure(this.#failure));
+  /** Keeps the promise of a put that ends at `end`: resolves with `value` then. */
+  keep<T>(promised: Promised, end: PhysicalOffset, value: T, refusals: Refusals<T>): Promise<T> {
+    if (this.#failure) return Promise.reject(refusals.failed(value, this.#failure));
     if (promised === "append") {
       if (!this.#turn.over) return Promise.resolve(value);
       return this.#turn.next(this.#lastAppendBytes).then(() => {
-        if (this.#failure) throw onFailure(this.#failure);
+        if (this.#failure) throw refusals.failed(value, this.#failure);
         return value;
       });
     }
-    return new Promise<T>((resolve, reject) => {
-      const timed = promised === "force";
-      const waiter = {
-        end,
-        deadline: timed
-          ? this.#clock.monotonic() + this.#options.syncFlushTimeout
-          : Number.POSITIVE_INFINITY,
-        resolve: () => resolve(value),
-        expire: () => reject(onTimeout()),
-        fail: (cause: StoreError) => reject(onFailure(cause)),
-      };
-      if (!timed) {
-        this.#commitWaiters.push(waiter);
-      } else {
-        this.#forceWaiters.push(waiter);
-        if (this.#forceWaiters.size === 1) this.#armDeadline();
-      }
-    });
+    const timed = promised === "force";
+    const deadline = timed
+      ? this.#clock.monotonic() + this.#options.syncFlushTimeout
+      : Number.POSITIVE_INFINITY;
+    const promise = new Promise<T>(takeSettlers);
+    const { resolve, reject } = settlers;
+    const waiter = { end, deadline, value, resolve, reject, refusals };
+    if (!timed) {
+      this.#commitWaiters.push(waiter);
+    } else {
+      this.#forceWaiters.push(waiter);
+      if (this.#forceWaiters.size === 1) this.#armDeadline();
+    }
+    return promise;
   }
 
   /**
@@ -631,7 +616,7 @@ export class FlushPipeline {
         waiter = this.#forceWaiters.first
       ) {
         this.#forceWaiters.shift();
-        waiter.expire();
+        waiter.reject(waiter.refusals.expired(waiter.value));
       }
       this.#armDeadline();
     }, ms);
@@ -706,6 +691,17 @@ export async function verifyIdentity(
     `Cannot write ${path}: it was ${found === undefined ? "removed" : "replaced"} by somebody else`,
     { path },
   );
+}
+
+/** The two functions of the promise that was made last: an executor for each would cost a closure. */
+const settlers = {
+  resolve: (_: unknown): void => undefined,
+  reject: (_: unknown): void => undefined,
+};
+
+function takeSettlers(resolve: (value: never) => void, reject: (error: unknown) => void): void {
+  settlers.resolve = resolve as (value: unknown) => void;
+  settlers.reject = reject;
 }
 
 function neverDurable(offset: PhysicalOffset): StoreError {

@@ -7,14 +7,23 @@
 import type { StoreError } from "../errors.ts";
 import type { PhysicalOffset } from "../units.ts";
 
-export interface Waiter {
+/** Makes the errors of those who waited in vain. */
+export interface Refusals<T> {
+  /** The deadline is over. */
+  readonly expired: (value: T) => Error;
+  /** There was a failure. */
+  readonly failed: (value: T, cause: StoreError) => Error;
+}
+
+export interface Waiter<T = unknown> {
   readonly end: PhysicalOffset;
   /** Monotonic ms after which it has waited too long; `Infinity` for as long as it takes. */
   readonly deadline: number;
-  readonly resolve: () => void;
-  /** The deadline is over. */
-  readonly expire: () => void;
-  readonly fail: (cause: StoreError) => void;
+  /** What it resolves with. */
+  readonly value: T;
+  readonly resolve: (value: T) => void;
+  readonly reject: (error: Error) => void;
+  readonly refusals: Refusals<T>;
 }
 
 const NO_LIMIT = { count: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY } as const;
@@ -32,8 +41,8 @@ export class Waiters {
     return this.#waiters[this.#head];
   }
 
-  push(waiter: Waiter): void {
-    this.#waiters.push(waiter);
+  push<T>(waiter: Waiter<T>): void {
+    this.#waiters.push(waiter as Waiter);
   }
 
   /**
@@ -48,7 +57,7 @@ export class Waiters {
     const last = Math.min(offset, waiter.end + most.bytes);
     for (let count = 0; waiter && waiter.end <= last && count < most.count; count++) {
       this.shift();
-      waiter.resolve();
+      waiter.resolve(waiter.value);
       waiter = this.first;
     }
     return !waiter || waiter.end > offset;
@@ -57,7 +66,7 @@ export class Waiters {
   failAll(cause: StoreError): void {
     for (let waiter = this.first; waiter; waiter = this.first) {
       this.shift();
-      waiter.fail(cause);
+      waiter.reject(waiter.refusals.failed(waiter.value, cause));
     }
   }
 

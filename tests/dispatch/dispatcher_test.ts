@@ -1,6 +1,7 @@
 import t, { type Test } from "tap";
 import { ConsumeQueueTable } from "../../lib/consume_queue/consume_queue_table.ts";
-import { type Arrival, Dispatcher, queuesOf } from "../../lib/dispatch/dispatcher.ts";
+import type { Arrival } from "../../lib/dispatch/arrivals.ts";
+import { Dispatcher, queuesOf } from "../../lib/dispatch/dispatcher.ts";
 import type { StoreError } from "../../lib/errors.ts";
 import type { DispatchRequest } from "../../lib/message/dispatch_request.ts";
 import {
@@ -39,7 +40,8 @@ function setUp(t: Test, multiDispatch = false) {
     {
       queues,
       multiDispatch,
-      arrived: (arrival) => arrivals.push(arrival),
+      arrived: (topic, queueId, offset, { tagsCode, storeTimestamp }) =>
+        arrivals.push({ topic, queueId, logicOffset: offset + 1, tagsCode, storeTimestamp }),
       failed: (error) => failures.push(error),
     },
     { offset: 0, end: 0, storeTimestamp: 0 },

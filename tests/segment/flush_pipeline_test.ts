@@ -607,7 +607,10 @@ function promiseOf(rig: PipelineRig, wait: boolean): Promise<unknown> {
   const { pipeline } = rig;
   const { end } = rig.append(100);
   const unexpected = () => new Error("it does not fail");
-  return pipeline.keep(pipeline.promised(wait), end, end, unexpected, unexpected);
+  return pipeline.keep(pipeline.promised(wait), end, end, {
+    expired: unexpected,
+    failed: unexpected,
+  });
 }
 
 /** Every write on the main thread takes so long. */

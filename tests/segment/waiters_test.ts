@@ -2,13 +2,17 @@ import t from "tap";
 import { StoreError } from "../../lib/errors.ts";
 import { type Waiter, Waiters } from "../../lib/segment/waiters.ts";
 
-function noting(events: string[], end: number): Waiter {
+function noting(events: string[], end: number): Waiter<number> {
   return {
     end,
     deadline: end,
-    resolve: () => events.push(`resolve ${end}`),
-    expire: () => events.push(`expire ${end}`),
-    fail: (cause) => events.push(`fail ${end} ${cause.message}`),
+    value: end,
+    resolve: (value) => events.push(`resolve ${value}`),
+    reject: (error) => events.push(error.message),
+    refusals: {
+      expired: (value) => new Error(`expire ${value}`),
+      failed: (value, cause) => new Error(`fail ${value} ${cause.message}`),
+    },
   };
 }
 

@@ -162,8 +162,10 @@ export class PipelineRig {
       promised,
       placed.end,
       placed,
-      () => new Error(`timeout ${placed.offset}`),
-      (cause) => new Error(`failed ${placed.offset}`, { cause }),
+      {
+        expired: ({ offset }) => new Error(`timeout ${offset}`),
+        failed: ({ offset }, cause) => new Error(`failed ${offset}`, { cause }),
+      },
     );
     return kept.then((value) => {
       const least =
