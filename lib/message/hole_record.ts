@@ -14,9 +14,10 @@
 
 import type { PhysicalOffset } from "../units.ts";
 import { parseHost } from "./host.ts";
+import { readInt32 } from "./int64.ts";
 import { type OutgoingRecord, prepareRecord, type RecordDefaults } from "./outgoing_record.ts";
 import { encodeBlank, encodeRecord } from "./record_encode.ts";
-import { BLANK_SIZE } from "./record_layout.ts";
+import { BLANK_SIZE, FLAG_AT, readSysFlag } from "./record_layout.ts";
 import type { StoredMessage } from "./stored_message.ts";
 import { TRANSACTION_ROLLBACK_TYPE } from "./sys_flag.ts";
 
@@ -63,6 +64,14 @@ export function coverHole(
 export function isHoleRecord({ topic, flag, sysFlag }: StoredMessage): boolean {
   return (
     flag === HOLE_FLAG && sysFlag === TRANSACTION_ROLLBACK_TYPE && HOLE_TOPIC.startsWith(topic)
+  );
+}
+
+/** The same of a checked record in memory. */
+export function isHoleRecordAt(bytes: Buffer, start: number): boolean {
+  return (
+    readInt32(bytes, start + FLAG_AT) === HOLE_FLAG &&
+    readSysFlag(bytes, start) === TRANSACTION_ROLLBACK_TYPE
   );
 }
 

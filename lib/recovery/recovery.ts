@@ -33,6 +33,7 @@ import type { Clock } from "../io/clock.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import type { StorePaths } from "../io/store_paths.ts";
 import { type DispatchRequest, dispatchRequestOf } from "../message/dispatch_request.ts";
+import { isHoleRecordAt } from "../message/hole_record.ts";
 import { LIGHT_QUEUE_PREFIX } from "../message/light_queues.ts";
 import { checkRecord, type RecordCheckOptions } from "../message/record.ts";
 import { BLANK_SIZE, RECORD_SIZE_MIN } from "../message/record_layout.ts";
@@ -306,6 +307,10 @@ class Recovery {
             storeTimestamp: request.storeTimestamp,
           };
           this.#dispatch(request, whole);
+          if (isHoleRecordAt(step.bytes, step.at)) this.#missingBytes += step.size;
+        } else if (step.kind === "blank") {
+          // It may cover a hole: nothing tells it from others, and this is but a bound.
+          this.#missingBytes += step.size;
         } else if (step.kind === "gap") {
           this.#gaps.push({ offset: step.offset, size: step.size });
           this.#missingBytes += step.size;
@@ -424,7 +429,7 @@ class Recovery {
       let full = false;
       from = await scanLog(segments, from, this.#check, (step) => {
         if (step.offset >= end) return "stop";
-        if (step.kind === "gap") this.#missingBytes += step.size;
+        if (step.kind === "gap" || step.kind === "blank") this.#missingBytes += step.size;
         if (step.kind === "bad") {
           bad = {
             offset: step.offset,
@@ -438,6 +443,7 @@ class Recovery {
           full = true;
           return "stop";
         }
+        if (isHoleRecordAt(step.bytes, step.at)) this.#missingBytes += step.size;
         const request = dispatchRequestOf(step.bytes, step.at, this.#context.delayLevels);
         for (const [topic, queueId, offset] of this.#queuesOf(request)) {
           const queue = this.#store.queues.findOrCreate(topic, queueId);
