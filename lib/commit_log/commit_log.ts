@@ -19,12 +19,13 @@ import { BLANK_SIZE, END_FILE_MIN_BLANK_LENGTH } from "../message/record_layout.
 import { takesQueueOffset } from "../message/sys_flag.ts";
 import type { DelayLevels } from "../message/tags_code.ts";
 import type { ResolvedOptions } from "../options.ts";
-import { FlushPipeline, type PipelineListener } from "../segment/flush_pipeline.ts";
+import { FlushPipeline, ioError, type PipelineListener } from "../segment/flush_pipeline.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
 import type { Segment } from "../segment/segment.ts";
 import { SegmentAllocator } from "../segment/segment_allocator.ts";
 import type { SegmentQueue } from "../segment/segment_queue.ts";
 import { WriteBuffer } from "../segment/write_buffer.ts";
+import { ZEROS_AT_FIRST, ZeroFiller } from "../segment/zero_filler.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
 import { AppendGate, type Blocked } from "./append_gate.ts";
 
@@ -89,6 +90,13 @@ export class CommitLog {
         ? options.transientStorePoolSize * options.mappedFileSizeCommitLog
         : WRITE_BUFFER_BYTES,
     );
+    const sync = options.flushDiskType === "SYNC_FLUSH";
+    const filler = new ZeroFiller({
+      files: context.files,
+      clock: context.clock,
+      failed: (segment, position, cause) =>
+        this.pipeline.fail(ioError("sync", segment, position, cause)),
+    });
     this.pipeline = new FlushPipeline(
       {
         fileSystem: context.fileSystem,
@@ -96,6 +104,7 @@ export class CommitLog {
         buffer: this.#buffer,
         clock: context.clock,
         options,
+        filler: sync ? filler : undefined,
         segmentsBetween: (from, to) =>
           segments.segments.filter(({ start, size }) => start < to && start + size > from),
         listener: {
@@ -124,6 +133,7 @@ export class CommitLog {
       directory: segments.directory,
       staging: context.staging,
       fileSize: segments.fileSize,
+      zerosAtFirst: sync ? ZEROS_AT_FIRST : 0,
       settled: (error) => {
         if (error === undefined) this.gate.drain();
         else this.gate.refuse("file", error);

@@ -86,10 +86,9 @@ export async function lastNonZero(
 ): Promise<number> {
   return withSegment(context, segment, async (file) => {
     const { allocatedBytes } = await file.stat();
-    // A log that we closed has no holes before its end: without blocks behind it there is nothing.
+    // A log that we closed has no holes before its end: it has as many bytes as its blocks at most.
     const page = Math.ceil(from / OS_PAGE_SIZE) * OS_PAGE_SIZE;
-    const isHole = trustBlocks && allocatedBytes <= page;
-    const to = isHole ? Math.min(page, segment.size) : segment.size;
+    const to = trustBlocks ? Math.min(Math.max(page, allocatedBytes), segment.size) : segment.size;
     const bytes = Buffer.allocUnsafeSlow(Math.min(PIECE_BYTES, Math.max(to - from, 0)));
     let found = from;
     for (let position = from; position < to; position += bytes.length) {

@@ -32,6 +32,7 @@ import { positionIn, type Segment } from "./segment.ts";
 import { Turn } from "./turn.ts";
 import { type Refusals, Waiters } from "./waiters.ts";
 import type { Piece, WriteBuffer } from "./write_buffer.ts";
+import type { ZeroFiller } from "./zero_filler.ts";
 
 /** Most bytes that a commit writes on the main thread: 256 KiB take about 60 µs. */
 const NOW_BYTES_MAX = 256 * 1024;
@@ -80,6 +81,8 @@ export interface PipelineContext {
   /** The files between two offsets, in ascending order. */
   readonly segmentsBetween: (from: PhysicalOffset, to: PhysicalOffset) => readonly Segment[];
   readonly listener: PipelineListener;
+  /** SYNC_FLUSH: writes zeros ahead of the log. */
+  readonly filler?: ZeroFiller | undefined;
 }
 
 /** What a put waits for. */
@@ -288,6 +291,7 @@ export class FlushPipeline {
       this.#noSpaceTimer?.cancel();
       this.#deadlineTimer?.cancel();
       await Promise.all([this.#committing, this.#forcing]);
+      await this.#context.filler?.close();
       this.#tellAll();
       for (const { end, reject } of this.#durableWaiters) reject(neverDurable(end));
       this.#durableWaiters.clear();
@@ -393,12 +397,14 @@ export class FlushPipeline {
     const { segment, position } = piece;
     try {
       await this.#verify(segment);
+      await this.#context.filler?.clear(segment, position + piece.bytes);
       await this.#context.files.use(segment.path, action);
     } catch (cause) {
       this.#writeFailedAt(segment, position, cause);
       return false;
     }
     if (this.#failure) return false;
+    this.#context.filler?.advance(segment, position + piece.bytes);
     this.#committedPiece(piece, this.#clock.monotonic());
     return true;
   }
@@ -655,7 +661,7 @@ export class FlushPipeline {
   }
 }
 
-function ioError(
+export function ioError(
   what: "write" | "sync",
   segment: Segment,
   position: number,

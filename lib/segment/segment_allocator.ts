@@ -9,6 +9,7 @@
 
 import { createFile, removeFile } from "../io/directory.ts";
 import type { FileSystem } from "../io/file_system.ts";
+import { writeFully } from "../io/fully.ts";
 import type { PhysicalOffset } from "../units.ts";
 import type { OpenFiles } from "./open_files.ts";
 import { type Segment, segmentOf } from "./segment.ts";
@@ -20,6 +21,8 @@ export interface SegmentAllocatorContext {
   /** Folder of half-made files. */
   readonly staging: string;
   readonly fileSize: number;
+  /** A file begins with so many zeros that are written, not just read; the rest is a hole. */
+  readonly zerosAtFirst: number;
   /** A request has ended: the file is ready, or `error` says why not. */
   readonly settled: (error: unknown) => void;
 }
@@ -67,7 +70,8 @@ export class SegmentAllocator {
   }
 
   async #make(start: PhysicalOffset): Promise<void> {
-    const { fileSystem, files, directory, staging, fileSize, settled } = this.#context;
+    const { fileSystem, files, directory, staging, fileSize, zerosAtFirst, settled } =
+      this.#context;
     const segment = segmentOf(directory, start, fileSize);
     let failure: unknown;
     try {
@@ -77,6 +81,8 @@ export class SegmentAllocator {
         size: fileSize,
         // In here, so that no file is left under its name if this fails.
         fill: async (file) => {
+          const zeros = Buffer.alloc(Math.min(zerosAtFirst, fileSize));
+          await writeFully(file, [zeros], 0);
           segment.unverifiedIdentity = (await file.stat()).identity;
         },
       });

@@ -11,7 +11,7 @@ import { testFolder } from "../support/test_folder.ts";
 
 const SIZE = 1000;
 
-function setUp(t: Test) {
+function setUp(t: Test, zerosAtFirst = 0) {
   const root = testFolder(t, { log: {}, own: {} });
   const fs = new InterceptedFileSystem(new NodeFileSystem());
   const files = new OpenFiles(fs);
@@ -22,6 +22,7 @@ function setUp(t: Test) {
     directory: join(root, "log"),
     staging: join(root, "own"),
     fileSize: SIZE,
+    zerosAtFirst,
     settled: (error) => settled.push(error),
   });
   t.teardown(async () => {
@@ -144,4 +145,21 @@ t.test("SegmentAllocator.close() removes only its own files", async (t) => {
   await allocator.close();
   t.notOk(existsSync(path(0)));
   t.ok(existsSync(path(1000)), "somebody else's file stays");
+});
+
+t.test("SegmentAllocator.prepare() writes the zeros that a file is to begin with", async (t) => {
+  for (const [zeros, written] of [
+    [400, 400],
+    [5000, SIZE],
+  ] as const) {
+    const { fs, allocator, settled, path } = setUp(t, zeros);
+    allocator.prepare(0);
+    await until(() => settled.length === 1);
+    t.match(
+      fs.calls.find(({ name }) => name === "pwritev"),
+      { position: 0, length: written },
+    );
+    t.equal(statSync(path(0)).size, SIZE);
+    t.strictSame(fs.names().slice(0, 4), ["open", "ftruncate", "pwritev", "fstat"]);
+  }
 });
