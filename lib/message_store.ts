@@ -8,6 +8,7 @@ import { totalmem } from "node:os";
 import { resolve } from "node:path";
 import { createAbort, removeAbort } from "./checkpoint/abort_file.ts";
 import { type CheckpointLongs, writeCheckpoint } from "./checkpoint/store_checkpoint.ts";
+import { noteFailedSync } from "./checkpoint/sync_failed_file.ts";
 import { CommitLog } from "./commit_log/commit_log.ts";
 import { ConsumeQueueFlusher } from "./consume_queue/consume_queue_flusher.ts";
 import type { ConsumeQueueTable } from "./consume_queue/consume_queue_table.ts";
@@ -188,6 +189,7 @@ export class MessageStore {
         delayLevels,
         segments: store.segments,
         staging: paths.logOwn,
+        noteFailedSync: () => noteFailedSync(environment.fileSystem, paths.syncFailed),
         listener: {
           committed: (offset) => {
             if (early) this.#dispatch(offset);
@@ -627,7 +629,7 @@ export class MessageStore {
   }
 
   #warnAboutRecovery(): void {
-    const { cut, holes, left, gaps, rebuiltQueues } = this.recovery;
+    const { cut, holes, left, gaps, vanished, misplaced, rebuiltQueues } = this.recovery;
     const { onWarning } = this.#environment;
     for (const { offset, size, path, position, reason, evidence, covered } of holes) {
       const became = covered
@@ -647,6 +649,17 @@ export class MessageStore {
     }
     for (const { offset, size } of gaps) {
       onWarning(`Files of the commit log are missing: ${size} bytes at ${offset}`);
+    }
+    if (vanished) {
+      const { offset, size } = vanished;
+      onWarning(
+        `The commit log ends at ${offset}, but ${size} bytes behind that had been durable: they are gone`,
+      );
+    }
+    if (misplaced.length > 0) {
+      onWarning(
+        `No queue leads to ${misplaced.length} records, the first at ${misplaced[0]}: each claims a place in its queue that cannot be its own`,
+      );
     }
     if (rebuiltQueues.length > 0) {
       onWarning(

@@ -59,6 +59,7 @@ export interface CommitLogContext {
   /** Folder of half-made files. */
   readonly staging: string;
   readonly listener: PipelineListener;
+  readonly noteFailedSync: () => Promise<void>;
   /** Told of each record, in order, in the turn of its append. */
   readonly appended: (request: DispatchRequest) => void;
   /** Whether the file that starts at `start` may begin: the queues must not be too far behind. */
@@ -94,8 +95,10 @@ export class CommitLog {
     const filler = new ZeroFiller({
       files: context.files,
       clock: context.clock,
-      failed: (segment, position, cause) =>
-        this.pipeline.fail(ioError("sync", segment, position, cause)),
+      failed: async (segment, position, cause) => {
+        await context.noteFailedSync();
+        this.pipeline.fail(ioError("sync", segment, position, cause));
+      },
     });
     this.pipeline = new FlushPipeline(
       {
@@ -105,6 +108,7 @@ export class CommitLog {
         clock: context.clock,
         options,
         filler: sync ? filler : undefined,
+        noteFailedSync: context.noteFailedSync,
         segmentsBetween: (from, to) =>
           segments.segments.filter(({ start, size }) => start < to && start + size > from),
         listener: {

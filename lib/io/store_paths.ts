@@ -15,12 +15,14 @@ export interface StorePaths {
   readonly lock: string;
   /**
    * Ours; RocketMQ ignores it. Half-made files (`*.tmp`), evidence of what recovery cut
-   * (`cut-*`), and who holds the lock (`holder.json`).
+   * (`cut-*`, `hole-*`), who holds the lock (`holder.json`), and that a sync failed (`sync-failed`).
    */
   readonly own: string;
   /** The same beside a commit log that lies elsewhere: files are renamed within one file system. */
   readonly logOwn: string;
   readonly holder: string;
+  /** There since a sync of the log failed: what was read back may be on no device. */
+  readonly syncFailed: string;
 }
 
 export function storePaths(root: string, storePathCommitLog: string | undefined): StorePaths {
@@ -35,5 +37,6 @@ export function storePaths(root: string, storePathCommitLog: string | undefined)
     own,
     logOwn: storePathCommitLog === undefined ? own : join(dirname(storePathCommitLog), "forcelog"),
     holder: join(own, "holder.json"),
+    syncFailed: join(own, "sync-failed"),
   };
 }

@@ -24,7 +24,7 @@ import { StoreError } from "../errors.ts";
 import type { Clock, Timer } from "../io/clock.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
 import { commitAndForceFully, writeFully, writeFullyNow } from "../io/fully.ts";
-import { hasCode } from "../io/system_error.ts";
+import { hasCode, type SystemError } from "../io/system_error.ts";
 import type { ResolvedOptions } from "../options.ts";
 import { OS_PAGE_SIZE, type PhysicalOffset } from "../units.ts";
 import type { OpenFiles } from "./open_files.ts";
@@ -58,6 +58,10 @@ const PIECE_BYTES_MAX = 16 * 1024 * 1024;
 const TOLD_AT_ONCE = { count: 256, bytes: 1024 * 1024 } as const;
 /** Without space a write is tried again after so long, in ms. */
 const NO_SPACE_RETRY_MS = 500;
+/** An early force takes so many puts at least: each has its price. */
+const EARLY_PUTS_MIN = 32;
+/** Weight of the newest measurement in a moving average. */
+const NEWEST = 1 / 8;
 /** A force that takes longer is reported, in ms (`CommitLog`: "flush data to disk costs"). */
 const SLOW_FORCE_MS = 500;
 
@@ -83,6 +87,16 @@ export interface PipelineContext {
   readonly listener: PipelineListener;
   /** SYNC_FLUSH: writes zeros ahead of the log. */
   readonly filler?: ZeroFiller | undefined;
+  /** Notes beside the log that a sync failed, before anybody hears of it. Never rejects. */
+  readonly noteFailedSync: () => Promise<void>;
+}
+
+/** A write and sync that has begun. */
+interface Force {
+  readonly startedAt: number;
+  readonly end: PhysicalOffset;
+  /** Whether it succeeded; it never rejects. */
+  readonly written: Promise<boolean>;
 }
 
 /** What a put waits for. */
@@ -124,6 +138,18 @@ export class FlushPipeline {
   #forcing: Promise<void> | undefined;
   /** A sync is on its way. */
   #syncing = false;
+  /** SYNC_FLUSH: puts that are in no force yet. */
+  #waitingPuts = 0;
+  /** SYNC_FLUSH: no force is in flight, and those that the last one released put again. */
+  #gathering = false;
+  #gatheringSince = 0;
+  #gathered = 0;
+  /** The force that began while they did, and from how many waiting puts on one may. */
+  #early: Force | undefined;
+  #earlyPuts = Number.POSITIVE_INFINITY;
+  /** What a put costs this thread, and a force the device, in ms: moving averages. */
+  #putMs = 0;
+  #forceMs = 0;
   #commitTimer: Timer | undefined;
   #flushTimer: Timer | undefined;
   #noSpaceTimer: Timer | undefined;
@@ -186,7 +212,10 @@ export class FlushPipeline {
     if (!this.#sync || this.#pool) this.#turn.spend(this.#lastAppendBytes);
     this.#wrote = end;
     if (this.#sync) {
+      this.#waitingPuts++;
+      this.#gathered++;
       this.#wantForce();
+      if (this.#gathering && this.#waitingPuts >= this.#earlyPuts) this.#forceEarly();
     } else if (!this.#pool) {
       this.#scheduleCommit();
     } else if (this.#options.wakeCommitWhenPutMessage && this.#commitGateOpen()) {
@@ -375,31 +404,37 @@ export class FlushPipeline {
     }
   }
 
-  /** Not what is put meanwhile: a producer that awaits each commit would never let this end. */
-  async #commitAll(): Promise<void> {
+  /**
+   * Not what is put meanwhile: a producer that awaits each commit would never let this end.
+   *
+   * @returns Whether all could be written.
+   */
+  async #commitAll(): Promise<boolean> {
     const wanted = this.#wrote;
-    for (
-      let piece = this.#buffer.next(PIECE_BYTES_MAX);
-      piece && this.#committed < wanted && !this.#failure;
-      piece = this.#buffer.next(PIECE_BYTES_MAX)
-    ) {
+    while (this.#committed < wanted && !this.#failure) {
+      const piece = this.#buffer.next(PIECE_BYTES_MAX);
+      if (!piece) break;
       const { buffers, position } = piece;
       // A sync may take its time; a write that goes on for so long holds the log up.
       this.#writeStartedAt = this.#clock.monotonic();
       const written = await this.#write(piece, (handle) => writeFully(handle, buffers, position));
       this.#writeStartedAt = undefined;
-      if (!written) return;
+      if (!written) return false;
     }
+    return !this.#failure;
   }
 
   /** Writes a piece with `action` and moves `committed`, or latches. */
   async #write(piece: Piece, action: (handle: FileHandle) => Promise<void>): Promise<boolean> {
     const { segment, position } = piece;
     try {
-      await this.#verify(segment);
-      await this.#context.filler?.clear(segment, position + piece.bytes);
+      // No await that is not needed: an early force must begin before the next put.
+      if (segment.unverifiedIdentity !== undefined) await this.#verify(segment);
+      const zeros = this.#context.filler?.clear(segment, position + piece.bytes);
+      if (zeros) await zeros;
       await this.#context.files.use(segment.path, action);
     } catch (cause) {
+      if (isSync(cause)) await this.#context.noteFailedSync();
       this.#writeFailedAt(segment, position, cause);
       return false;
     }
@@ -436,8 +471,8 @@ export class FlushPipeline {
 
   /** A file that was made ahead must still be there before its first byte is written. */
   async #verify(segment: Segment): Promise<void> {
-    if (segment.unverifiedIdentity === undefined) return;
-    await verifyIdentity(this.#context.fileSystem, segment.path, segment.unverifiedIdentity);
+    const identity = segment.unverifiedIdentity as string;
+    await verifyIdentity(this.#context.fileSystem, segment.path, identity);
     segment.unverifiedIdentity = undefined;
   }
 
@@ -468,7 +503,7 @@ export class FlushPipeline {
   #wantForce(): void {
     this.#forceWanted = true;
     if (this.#forcing || this.#failure) return;
-    this.#forcing = nextTurn().then(() => this.#forceWhileWanted());
+    this.#forcing = this.#gather().then(() => this.#forceWhileWanted());
   }
 
   /** Never rejects. */
@@ -478,38 +513,85 @@ export class FlushPipeline {
         this.#forceWanted = false;
         if (this.#sync) await this.#commitAndForce();
         else await this.#commitThenForce();
-        // Those that this force released put again before the next one begins.
-        await nextTurn();
+        await this.#gather();
       }
     } finally {
+      // After a failure: its buffers are in use as long as it takes.
+      if (this.#early) await this.#early.written;
       this.#forcing = undefined;
     }
   }
 
+  /** Before a force: those that the last one released put again. */
+  async #gather(): Promise<void> {
+    if (this.#early) return;
+    await nextTurn();
+    if (!this.#gathering || this.#gathered < EARLY_PUTS_MIN) return;
+    const putMs = (this.#clock.monotonic() - this.#gatheringSince) / this.#gathered;
+    this.#putMs += (putMs - this.#putMs) * NEWEST;
+  }
+
+  /**
+   * A force has ended, and those who waited for it are about to be told.
+   *
+   * With half of the callers in each of two forces the device works while this thread encodes: a
+   * gain where their puts take longer than a force, which hardly gets shorter with its bytes.
+   */
+  #beginGathering(): void {
+    const callers = this.#forceWaiters.size;
+    const isGain = callers * this.#putMs > this.#forceMs;
+    this.#earlyPuts = isGain ? Math.max(EARLY_PUTS_MIN, callers / 2) : Number.POSITIVE_INFINITY;
+    this.#gathering = true;
+    this.#gatheringSince = this.#clock.monotonic();
+    this.#gathered = 0;
+    if (this.#waitingPuts >= this.#earlyPuts) this.#forceEarly();
+  }
+
+  /** Begins the next force within an append, unless something has to be waited for first. */
+  #forceEarly(): void {
+    const piece = this.#buffer.next(PIECE_BYTES_MAX);
+    const isReady =
+      piece !== undefined &&
+      this.#flushed === this.#committed &&
+      this.#commitWaiters.size === 0 &&
+      this.#context.files.ready(piece.segment.path) !== undefined;
+    if (!isReady || this.#failure || this.#noSpace) return;
+    this.#gathering = false;
+    this.#early = this.#begin(piece);
+  }
+
+  /** Writes a piece and syncs it. */
+  #begin(piece: Piece): Force {
+    const { buffers, position, end } = piece;
+    this.#waitingPuts = 0;
+    return {
+      startedAt: this.#clock.monotonic(),
+      end,
+      written: this.#write(piece, (handle) => commitAndForceFully(handle, buffers, position)),
+    };
+  }
+
   /** SYNC_FLUSH: this loop is the only writer; it writes and syncs in one hop wherever it can. */
   async #commitAndForce(): Promise<void> {
-    if (this.#commitWaiters.size > 0 || this.#options.readUnCommitted) {
-      await this.#commitAll();
-      if (this.#noSpace) return;
-    }
-    const wanted = this.#wrote;
-    for (
-      let piece = this.#buffer.next(PIECE_BYTES_MAX);
-      piece && this.#committed < wanted && !this.#failure;
-      piece = this.#buffer.next(PIECE_BYTES_MAX)
-    ) {
-      const { segment, buffers, position } = piece;
-      if (!(await this.#forceFiles(this.#flushed, segment.start))) return;
+    let force = this.#early;
+    this.#early = undefined;
+    this.#gathering = false;
+    if (!force) {
+      const commits = this.#commitWaiters.size > 0 || this.#options.readUnCommitted;
+      if (commits && !(await this.#commitAll())) return;
+      const piece = this.#buffer.next(PIECE_BYTES_MAX);
+      const target = piece ? piece.segment.start : this.#committed;
       const startedAt = this.#clock.monotonic();
-      if (!(await this.#write(piece, (handle) => commitAndForceFully(handle, buffers, position)))) {
+      if (!(await this.#forceFiles(this.#flushed, target))) return;
+      if (!piece) {
+        if (this.#flushed < target) this.#forced(startedAt, target);
         return;
       }
-      this.#forced(startedAt, piece.end);
+      force = this.#begin(piece);
     }
-    const target = this.#committed;
-    if (this.#failure || this.#flushed === target) return;
-    const startedAt = this.#clock.monotonic();
-    if (await this.#forceFiles(this.#flushed, target)) this.#forced(startedAt, target);
+    if (!(await force.written)) return;
+    if (this.#buffer.pendingBytes > 0) this.#forceWanted = true;
+    this.#forced(force.startedAt, force.end);
   }
 
   /** The asynchronous modes: the commits go on while this waits for the device. */
@@ -535,6 +617,7 @@ export class FlushPipeline {
       try {
         await this.#context.files.use(segment.path, (handle) => handle.fdatasync());
       } catch (cause) {
+        await this.#context.noteFailedSync();
         this.#failedAt("sync", segment, positionIn(segment, from), cause);
         return false;
       } finally {
@@ -546,10 +629,12 @@ export class FlushPipeline {
 
   #forced(startedAt: number, offset: PhysicalOffset): void {
     const tookMs = this.#clock.monotonic() - startedAt;
+    this.#forceMs += (tookMs - this.#forceMs) * NEWEST;
     this.counters.forces++;
     this.counters.longestForceMs = Math.max(this.counters.longestForceMs, tookMs);
     if (tookMs > SLOW_FORCE_MS) this.#context.listener.slowForce(tookMs);
     this.#flushed = offset;
+    if (this.#sync) this.#beginGathering();
     this.#context.listener.flushed(offset);
     this.#tell();
     for (const waiter of this.#durableWaiters) {
@@ -629,7 +714,7 @@ export class FlushPipeline {
   }
 
   #writeFailedAt(segment: Segment, position: number, cause: unknown): void {
-    if (!hasCode(cause, "ENOSPC", "EDQUOT") || /sync/.test(cause.syscall)) {
+    if (!hasCode(cause, "ENOSPC", "EDQUOT") || isSync(cause)) {
       this.#failedAt("write", segment, position, cause);
       return;
     }
@@ -659,6 +744,11 @@ export class FlushPipeline {
   #failedAt(what: "write" | "sync", segment: Segment, position: number, cause: unknown): void {
     this.fail(cause instanceof StoreError ? cause : ioError(what, segment, position, cause));
   }
+}
+
+/** Whether a write that includes its sync failed in that. */
+function isSync(cause: unknown): boolean {
+  return /sync/.test((cause as Partial<SystemError>).syscall ?? "");
 }
 
 export function ioError(

@@ -36,7 +36,7 @@ export interface ZeroFillerContext {
   readonly files: OpenFiles;
   readonly clock: Clock;
   /** A sync failed: what it failed with may have been meant for the log's. */
-  readonly failed: (segment: Segment, position: FilePosition, cause: unknown) => void;
+  readonly failed: (segment: Segment, position: FilePosition, cause: unknown) => Promise<void>;
 }
 
 export class ZeroFiller {
@@ -122,7 +122,9 @@ export class ZeroFiller {
       this.#pause();
       // Whatever else fails, the log will find out for itself.
       const { syscall } = cause as Partial<SystemError>;
-      if (syscall !== undefined && /sync/.test(syscall)) this.#context.failed(segment, from, cause);
+      if (syscall !== undefined && /sync/.test(syscall)) {
+        await this.#context.failed(segment, from, cause);
+      }
     }
   }
 }

@@ -21,8 +21,9 @@ function setUp(t: Test, size = 64 * MIB) {
   const filler = new ZeroFiller({
     files,
     clock,
-    failed: ({ path }, position, cause) =>
-      failures.push(`${path.slice(-2)} ${position} ${(cause as { code: string }).code}`),
+    failed: async ({ path }, position, cause) => {
+      failures.push(`${path.slice(-2)} ${position} ${(cause as { code: string }).code}`);
+    },
   });
   t.teardown(async () => {
     fs.clear();

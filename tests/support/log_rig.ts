@@ -74,6 +74,7 @@ export class LogRig {
         delayLevels: DelayLevels.parse(this.options.messageDelayLevel),
         segments: new SegmentQueue(this.directory, fileSize, this.files),
         staging: this.staging,
+        noteFailedSync: async () => undefined,
         listener: {
           committed: () => undefined,
           flushed: () => undefined,

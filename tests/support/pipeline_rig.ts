@@ -112,6 +112,9 @@ export class PipelineRig {
         options: { ...resolveOptions(options), mappedFileSizeCommitLog: fileSize },
         segmentsBetween: (from, to) =>
           this.queue.segments.filter(({ start, size }) => start < to && start + size > from),
+        noteFailedSync: async () => {
+          this.events.push("sync failed");
+        },
         listener: {
           committed: (offset) => this.#told("committed", offset),
           flushed: (offset) => this.#told("flushed", offset),
@@ -158,15 +161,10 @@ export class PipelineRig {
     const { pipeline } = this;
     const placed = this.append(length);
     const promised = pipeline.promised(wait);
-    const kept = pipeline.keep(
-      promised,
-      placed.end,
-      placed,
-      {
-        expired: ({ offset }) => new Error(`timeout ${offset}`),
-        failed: ({ offset }, cause) => new Error(`failed ${offset}`, { cause }),
-      },
-    );
+    const kept = pipeline.keep(promised, placed.end, placed, {
+      expired: ({ offset }) => new Error(`timeout ${offset}`),
+      failed: ({ offset }, cause) => new Error(`failed ${offset}`, { cause }),
+    });
     return kept.then((value) => {
       const least =
         promised === "force" ? pipeline.flushed : promised === "commit" ? pipeline.committed : 0;
