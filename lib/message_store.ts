@@ -8,7 +8,7 @@ import { totalmem } from "node:os";
 import { resolve } from "node:path";
 import { createAbort, removeAbort } from "./checkpoint/abort_file.ts";
 import { type CheckpointLongs, writeCheckpoint } from "./checkpoint/store_checkpoint.ts";
-import { noteFailedSync } from "./checkpoint/sync_failed_file.ts";
+import { forgetFailedSync, hasFailedSync, noteFailedSync } from "./checkpoint/sync_failed_file.ts";
 import { CommitLog } from "./commit_log/commit_log.ts";
 import { ConsumeQueueFlusher } from "./consume_queue/consume_queue_flusher.ts";
 import type { ConsumeQueueTable } from "./consume_queue/consume_queue_table.ts";
@@ -312,6 +312,8 @@ export class MessageStore {
       mappedFileSizeCommitLog: store.segments.fileSize,
       mappedFileSizeConsumeQueue: store.queues.context.fileSize,
     };
+    // What a reader mends is in its memory only.
+    const syncFailed = !readOnly && (await hasFailedSync(fileSystem, paths.syncFailed));
     const recovered = await recover(store, {
       fileSystem,
       files,
@@ -319,7 +321,9 @@ export class MessageStore {
       clock,
       options: adopted,
       delayLevels,
+      syncFailed,
     });
+    if (syncFailed) await forgetFailedSync(fileSystem, paths.syncFailed);
     const opened = new MessageStore({ ...context, options: adopted }, store, recovered, lock);
     await opened.#publish(opened.#capture());
     // A reader changed nothing: what recovery would do is in its report.
