@@ -1,5 +1,5 @@
-// The system calls that Node has no name for, and the write with its sync in one hop to a thread.
-// lib/io/native_binding.ts says what each is for.
+// The system calls that Node has no name for, and those that a force consists of, on threads of
+// their own. lib/io/native_binding.ts says what each is for.
 //
 // There is no policy here: a function checks its arguments, makes one call (or one write and one
 // sync), and answers with its result or with Node's error. It loops only where libuv does, to make
@@ -28,7 +28,9 @@
 #define NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS
 #include <napi.h>
 
+#include <algorithm>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -176,49 +178,278 @@ Outcome make(const char* syscall, Call call) {
   return {syscall, result, result == -1 ? errno : 0};
 }
 
-// `Work` is all that happens on the thread: it gives an Outcome, and knows nothing of JavaScript.
-// The promise of a call with buffers tells the result, that of any other only that it succeeded.
-template <typename Work>
-class Request final : public Napi::AsyncWorker {
+// What the promise of a call that succeeded tells.
+enum class Answer { kNothing, kResult };
+
+// A call on its way to a thread and back.
+class Errand {
  public:
-  Request(Napi::Env env, napi_deferred deferred, Work work, Napi::Array buffers)
-      : AsyncWorker(env, "forcelog"), deferred_(deferred), work_(std::move(work)) {
-    if (!buffers.IsEmpty()) buffers_ = Napi::Persistent(buffers);
+  virtual ~Errand() = default;
+
+  // All that happens on the thread. It knows nothing of JavaScript.
+  void run() { outcome_ = work(); }
+
+  // In place of run(), where there is no thread for it.
+  void refuse(const char* syscall, int errnum) { outcome_ = {syscall, -1, errnum}; }
+
+  // Back on JavaScript's thread. Does nothing in a worker thread that is being terminated.
+  void settle(Napi::Env env) {
+    if (outcome_.errnum != 0) {
+      Napi::Error error = system_error(env, outcome_.errnum, outcome_.syscall);
+      napi_reject_deferred(env, deferred_, error.Value());
+      return;
+    }
+    bool tells = answer_ == Answer::kResult;
+    Napi::Value value = tells ? Napi::Number::New(env, outcome_.result) : env.Undefined();
+    napi_resolve_deferred(env, deferred_, value);
   }
+
+  // In a Line.
+  Errand* next = nullptr;
+
+ protected:
+  Errand(napi_deferred deferred, Answer answer, Napi::Array kept)
+      : deferred_(deferred), answer_(answer) {
+    if (!kept.IsEmpty()) kept_ = Napi::Persistent(kept);
+  }
+
+  virtual Outcome work() = 0;
 
  private:
-  void Execute() override {
-    outcome_ = work_();
-    if (outcome_.errnum != 0) SetError(outcome_.syscall);
-  }
-
-  void OnOK() override {
-    Napi::Value answer = buffers_.IsEmpty() ? Env().Undefined()
-                                            : Napi::Number::New(Env(), outcome_.result);
-    napi_resolve_deferred(Env(), deferred_, answer);
-  }
-
-  void OnError(const Napi::Error&) override {
-    Napi::Error error = system_error(Env(), outcome_.errnum, outcome_.syscall);
-    napi_reject_deferred(Env(), deferred_, error.Value());
-  }
-
   napi_deferred deferred_;
-  Napi::Reference<Napi::Array> buffers_;
-  Work work_;
-  Outcome outcome_;
+  Answer answer_;
+  Napi::Reference<Napi::Array> kept_;
+  Outcome outcome_ = {nullptr, 0, 0};
 };
 
-// Hands the work to libuv's threads and returns the promise. The request releases itself.
+template <typename Work>
+class ErrandOf final : public Errand {
+ public:
+  ErrandOf(napi_deferred deferred, Answer answer, Napi::Array kept, Work work)
+      : Errand(deferred, answer, kept), work_(std::move(work)) {}
+
+ private:
+  Outcome work() override { return work_(); }
+
+  Work work_;
+};
+
+// Makes the promise of some work, and hands the work to `carry`, which takes it to a thread.
+//
 // Not with Napi::Promise::Deferred: it can't say that there is no promise, as in a worker thread
 // that is being terminated.
-template <typename Work>
-Napi::Value submit(Napi::Env env, Work work, Napi::Array buffers = Napi::Array()) {
+//
+// kept: what must not be collected before the work is done.
+template <typename Carry, typename Work>
+Napi::Value submit(Napi::Env env, Carry carry, Answer answer, Work work,
+                   Napi::Array kept = Napi::Array()) {
   napi_deferred deferred;
   napi_value promise;
   if (napi_create_promise(env, &deferred, &promise) != napi_ok) return Napi::Value();
-  (new Request<Work>(env, deferred, std::move(work), buffers))->Queue();
+  carry(std::make_unique<ErrandOf<Work>>(deferred, answer, kept, std::move(work)));
   return Napi::Value(env, promise);
+}
+
+// An errand on one of libuv's threads. Releases itself.
+class PoolErrand final : public Napi::AsyncWorker {
+ public:
+  PoolErrand(Napi::Env env, std::unique_ptr<Errand> errand)
+      : AsyncWorker(env, "forcelog"), errand_(std::move(errand)) {}
+
+ private:
+  void Execute() override { errand_->run(); }
+  void OnOK() override { errand_->settle(Env()); }
+
+  std::unique_ptr<Errand> errand_;
+};
+
+// On libuv's threads, which are the application's, too.
+template <typename Work>
+Napi::Value on_pool(Napi::Env env, Answer answer, Work work) {
+  auto carry = [env](std::unique_ptr<Errand> errand) {
+    (new PoolErrand(env, std::move(errand)))->Queue();
+  };
+  return submit(env, carry, answer, std::move(work));
+}
+
+// Errands that wait, the first one first, and how many are being run.
+class Line {
+ public:
+  // running_max: at once.
+  explicit Line(size_t running_max) : running_max_(running_max) {}
+
+  // How many could begin now.
+  size_t runnable() const { return std::min(waiting_, running_max_ - running_); }
+
+  void push(Errand* errand) {
+    (waiting_ == 0 ? first_ : last_->next) = errand;
+    last_ = errand;
+    waiting_ += 1;
+  }
+
+  Errand* begin() {
+    Errand* errand = first_;
+    first_ = errand->next;
+    waiting_ -= 1;
+    running_ += 1;
+    return errand;
+  }
+
+  void ended() { running_ -= 1; }
+
+ private:
+  const size_t running_max_;
+  Errand* first_ = nullptr;
+  Errand* last_ = nullptr;
+  size_t waiting_ = 0;
+  size_t running_ = 0;
+};
+
+// Somebody waits for a force. A sync without a write is mostly behind the scenes.
+enum class Rank { kForce, kSync };
+
+// The threads for what reaches the device. On libuv's a force would wait until the application has
+// hashed, compressed or looked up something.
+//
+// One object for each environment of Node: the main thread and every worker have their own.
+// Threads begin when they are needed, one more whenever all are busy, and end with the environment.
+// An idle one sleeps: to spin a while for the next call was measured, and gains nothing where
+// processors are few.
+//
+// The locks and threads are libuv's: those of the C and C++ libraries would ask for later versions
+// of these than all the rest here.
+class ForceThreads {
+ public:
+  ForceThreads() {
+    uv_mutex_init(&mutex_);
+    uv_cond_init(&came_);
+  }
+
+  ~ForceThreads() {
+    uv_cond_destroy(&came_);
+    uv_mutex_destroy(&mutex_);
+  }
+
+  // What is taken is carried out, whatever becomes of the environment.
+  void take(Napi::Env env, std::unique_ptr<Errand> errand, Rank rank) {
+    if (!prepare(env)) {
+      // As pthread_create(3) has it.
+      errand->refuse("pthread_create", EAGAIN);
+      errand->settle(env);
+      return;
+    }
+    if (under_way_ == 0) napi_ref_threadsafe_function(env, settle_);
+    under_way_ += 1;
+    uv_mutex_lock(&mutex_);
+    (rank == Rank::kForce ? forces_ : syncs_).push(errand.release());
+    if (runnable() > idle_) start_thread();
+    uv_cond_signal(&came_);
+    uv_mutex_unlock(&mutex_);
+  }
+
+ private:
+  // So that a store on a slow device does not hold up the forces of another.
+  static constexpr size_t kThreadsMax = 4;
+  // So that a sync finds a thread however many stores force, and the other way round.
+  static constexpr size_t kForcesMax = 3;
+  static constexpr size_t kSyncsMax = 2;
+
+  // Makes sure that there is a thread.
+  bool prepare(Napi::Env env) {
+    if (thread_count_ > 0) return true;
+    if (settle_ == nullptr && !prepare_to_settle(env)) return false;
+    uv_mutex_lock(&mutex_);
+    start_thread();
+    uv_mutex_unlock(&mutex_);
+    return thread_count_ > 0;
+  }
+
+  bool prepare_to_settle(Napi::Env env) {
+    Napi::String name = Napi::String::New(env, "forcelog");
+    napi_status status =
+        napi_create_threadsafe_function(env, nullptr, nullptr, name, 0, 1, nullptr, nullptr, this,
+                                        &ForceThreads::settle, &settle_);
+    if (status != napi_ok) return false;
+    napi_unref_threadsafe_function(env, settle_);
+    // The hooks run from the last to the first: this one before that of the function, which no
+    // thread may call any more after that.
+    napi_add_env_cleanup_hook(env, &ForceThreads::end, this);
+    return true;
+  }
+
+  // If there can be no more, those that there are go on.
+  void start_thread() {
+    if (thread_count_ == kThreadsMax) return;
+    auto run = [](void* self) { static_cast<ForceThreads*>(self)->run(); };
+    if (uv_thread_create(&threads_[thread_count_], run, this) != 0) return;
+    thread_count_ += 1;
+    idle_ += 1;
+  }
+
+  size_t runnable() const { return forces_.runnable() + syncs_.runnable(); }
+
+  void run() {
+    uv_mutex_lock(&mutex_);
+    for (;;) {
+      while (runnable() == 0 && !ended_) uv_cond_wait(&came_, &mutex_);
+      if (runnable() == 0) break;
+      Line& line = forces_.runnable() > 0 ? forces_ : syncs_;
+      Errand* errand = line.begin();
+      idle_ -= 1;
+      uv_mutex_unlock(&mutex_);
+      errand->run();
+      napi_call_threadsafe_function(settle_, errand, napi_tsfn_nonblocking);
+      uv_mutex_lock(&mutex_);
+      line.ended();
+      idle_ += 1;
+    }
+    uv_mutex_unlock(&mutex_);
+  }
+
+  // On JavaScript's thread, once for each errand; without `env` if it ends before it is told.
+  static void settle(napi_env env, napi_value, void* context, void* data) {
+    std::unique_ptr<Errand> errand(static_cast<Errand*>(data));
+    if (env == nullptr) return;
+    ForceThreads* self = static_cast<ForceThreads*>(context);
+    self->under_way_ -= 1;
+    if (self->under_way_ == 0) napi_unref_threadsafe_function(env, self->settle_);
+    errand->settle(env);
+  }
+
+  // The environment ends: what was taken is carried out, and nobody will hear of it.
+  static void end(void* data) {
+    ForceThreads* self = static_cast<ForceThreads*>(data);
+    uv_mutex_lock(&self->mutex_);
+    self->ended_ = true;
+    uv_cond_broadcast(&self->came_);
+    uv_mutex_unlock(&self->mutex_);
+    for (size_t i = 0; i < self->thread_count_; i++) uv_thread_join(&self->threads_[i]);
+    napi_release_threadsafe_function(self->settle_, napi_tsfn_abort);
+  }
+
+  // On JavaScript's thread alone.
+  napi_threadsafe_function settle_ = nullptr;
+  size_t under_way_ = 0;
+  uv_thread_t threads_[kThreadsMax];
+  size_t thread_count_ = 0;
+
+  // Under the mutex.
+  uv_mutex_t mutex_;
+  uv_cond_t came_;
+  Line forces_{kForcesMax};
+  Line syncs_{kSyncsMax};
+  size_t idle_ = 0;
+  bool ended_ = false;
+};
+
+// On the threads for forces.
+template <typename Work>
+Napi::Value on_force_thread(Napi::Env env, Rank rank, Answer answer, Work work,
+                            Napi::Array kept = Napi::Array()) {
+  auto carry = [env, rank](std::unique_ptr<Errand> errand) {
+    env.GetInstanceData<ForceThreads>()->take(env, std::move(errand), rank);
+  };
+  return submit(env, carry, answer, std::move(work), kept);
 }
 
 // The buffers are noted one by one in an array of our own, so that they stay alive whatever the
@@ -249,7 +480,16 @@ Napi::Value PwritevThenFdatasync(const Napi::CallbackInfo& info) {
     Outcome synced = make("fdatasync", [&] { return fdatasync(fd); });
     return synced.errnum == 0 ? written : synced;
   };
-  return submit(info.Env(), std::move(work), kept);
+  return on_force_thread(info.Env(), Rank::kForce, Answer::kResult, std::move(work), kept);
+}
+
+Napi::Value Fdatasync(const Napi::CallbackInfo& info) {
+  Arguments arguments(info);
+  int fd = arguments.fd(0);
+  if (!arguments.ok()) return Napi::Value();
+  return on_force_thread(info.Env(), Rank::kSync, Answer::kNothing, [fd] {
+    return make("fdatasync", [fd] { return fdatasync(fd); });
+  });
 }
 
 Napi::Value Fallocate(const Napi::CallbackInfo& info) {
@@ -262,7 +502,7 @@ Napi::Value Fallocate(const Napi::CallbackInfo& info) {
   int64_t position = arguments.bytes(2, "position");
   int64_t length = arguments.bytes(3, "length");
   if (!arguments.ok()) return Napi::Value();
-  return submit(info.Env(), [=] {
+  return on_pool(info.Env(), Answer::kNothing, [=] {
     return make("fallocate", [=] { return fallocate(fd, mode, position, length); });
   });
 }
@@ -280,8 +520,21 @@ Napi::Value PosixFadvise(const Napi::CallbackInfo& info) {
       {"dontneed", POSIX_FADV_DONTNEED},
   });
   if (!arguments.ok()) return Napi::Value();
-  return submit(info.Env(), [=] {
+  return on_pool(info.Env(), Answer::kNothing, [=] {
     return Outcome{"posix_fadvise", 0, posix_fadvise(fd, position, length, advice)};
+  });
+}
+
+Napi::Value LseekData(const Napi::CallbackInfo& info) {
+  Arguments arguments(info);
+  int fd = arguments.fd(0);
+  int64_t position = arguments.bytes(1, "position");
+  if (!arguments.ok()) return Napi::Value();
+  return on_pool(info.Env(), Answer::kResult, [=] {
+    Outcome found = make("lseek", [=] { return lseek(fd, position, SEEK_DATA); });
+    // No data there or behind.
+    if (found.errnum == ENXIO) found.errnum = 0;
+    return found;
   });
 }
 
@@ -407,9 +660,12 @@ void add(Napi::Object exports, const char* name) {
 
 Napi::Object init(Napi::Env, Napi::Object exports) {
 #ifdef __linux__
+  exports.Env().SetInstanceData(new ForceThreads);
   add<PwritevThenFdatasync>(exports, "pwritevThenFdatasync");
+  add<Fdatasync>(exports, "fdatasync");
   add<Fallocate>(exports, "fallocate");
   add<PosixFadvise>(exports, "posixFadvise");
+  add<LseekData>(exports, "lseekData");
 #endif
 #ifdef RWF_NOWAIT
   add<Preadv2NoWait>(exports, "preadv2NoWait");

@@ -28,7 +28,14 @@ export async function createDirectory(fs: FileSystem, path: string): Promise<voi
     if (!hasCode(error, "EEXIST") || (await fs.stat(path)).kind !== "directory") throw error;
     return syncExisting(fs, parent);
   }
-  await fs.syncDirectory(parent);
+  try {
+    await fs.syncDirectory(parent);
+  } catch (error) {
+    // Another sync may succeed without writing what this one should have written: whoever tries
+    // again must make the directory anew.
+    await fs.rmdir(path).catch(() => undefined);
+    throw error;
+  }
 }
 
 /**

@@ -87,6 +87,14 @@ export interface FileHandle {
    */
   preadIfCached(buffer: Uint8Array, position: number): number;
 
+  /**
+   * `lseek(2)` with `SEEK_DATA`: where reading may find something other than zeros.
+   *
+   * @returns The first position at or behind `position` that may hold data, which is `position`
+   *   itself where this system can't tell; the file's size if there is only a hole or nothing.
+   */
+  nextData(position: number): Promise<number>;
+
   /** `fdatasync(2)`: what was written, and the size, survive a power cut once this resolves. */
   fdatasync(): Promise<void>;
 

@@ -1,6 +1,6 @@
 /**
- * The system calls that Node has no name for: from the addon (`native/binding.cc`) where it was
- * built, otherwise from stand-ins in TypeScript.
+ * The system calls that Node has no name for, and the syncs on threads of their own: from the addon
+ * (`native/binding.cc`) where it was built, otherwise from stand-ins in TypeScript.
  *
  * A stand-in means the same as the call: what it can do without the addon it does through
  * `node:fs`; a hint it leaves out; anything else it refuses with the code that a system without
@@ -22,18 +22,18 @@ export type MemoryAdvice = "hugepage" | "nohugepage" | "dontdump" | "populate_wr
 
 /**
  * The addon's calls, named and ordered as in the man pages. None has any policy: one system call
- * (or one write and one sync), its result, or Node's error. Those that return promises run on
- * libuv's threads and keep the buffers alive meanwhile; the others run at once where they are
- * called. File descriptors are not checked to be ours. Positions and lengths are bytes,
- * 0 to 2^53 - 1.
+ * (or one write and one sync), its result, or Node's error. Those that return promises run on a
+ * thread and keep the buffers alive meanwhile; the others run at once where they are called. File
+ * descriptors are not checked to be ours. Positions and lengths are bytes, 0 to 2^53 - 1.
+ *
+ * `pwritevThenFdatasync` and `fdatasync` have the addon's own threads, at most four for the main
+ * thread of Node and for each worker: three of them for those that write, which go first, and two
+ * for those that only sync. The other calls run on libuv's threads, as those of `node:fs` do.
  */
 export interface NativeBinding {
   /**
    * `pwritev`, then `fdatasync` if it took every byte, in one hop to a thread. At most 1024 buffers
    * (`IOV_MAX`).
-   *
-   * Each of the two alone is left to `node:fs`, which is no slower at it and knows the systems
-   * where a bare `fdatasync` reaches no disk.
    *
    * @returns Bytes written; fewer than given means that nothing was synced.
    */
@@ -42,6 +42,8 @@ export interface NativeBinding {
     buffers: readonly Uint8Array[],
     position: number,
   ): Promise<number>;
+  /** Where that alone reaches no disk, as on macOS, it is the call of `node:fs`, which does. */
+  fdatasync(fd: number): Promise<void>;
   /**
    * `"allocate"`: `FALLOC_FL_KEEP_SIZE`; `"punch"`: `FALLOC_FL_PUNCH_HOLE` with it. The length of
    * the file stays as it is in both.
@@ -53,6 +55,11 @@ export interface NativeBinding {
     length: number,
   ): Promise<void>;
   posixFadvise(fd: number, position: number, length: number, advice: Advice): Promise<void>;
+  /**
+   * `lseek` with `SEEK_DATA`: the first position at or behind `position` that may hold data, or -1
+   * if there is none. It moves the offset of the open file, which positional calls don't look at.
+   */
+  lseekData(fd: number, position: number): Promise<number>;
   /** `preadv2` with `RWF_NOWAIT`: bytes read, 0 at the end of the file, -1 for "it would wait". */
   preadv2NoWait(fd: number, buffer: Uint8Array, position: number): number;
   /** On the whole pages that lie within `memory`; on none if there is none. */
@@ -100,11 +107,16 @@ export const standIns: NativeBinding = {
     return count;
   },
 
+  fdatasync: calls.fdatasync,
+
   fallocate: async () => {
     throw systemError("EOPNOTSUPP", "fallocate");
   },
 
   posixFadvise: async () => {},
+
+  /** As the kernel for a file system that knows no holes: all up to the end is data. */
+  lseekData: async (fd, position) => (position < (await calls.size(fd)) ? position : -1),
 
   preadv2NoWait: () => -1,
 

@@ -61,6 +61,15 @@ export function pread(fd: number, buffer: Uint8Array, position: number): Promise
   return settle<number>((done) => fs.read(fd, buffer, 0, buffer.length, position, done));
 }
 
+export function fstat(fd: number): Promise<fs.BigIntStats> {
+  return settle<fs.BigIntStats>((done) => fs.fstat(fd, { bigint: true }, done));
+}
+
+/** Bytes of the file. */
+export async function size(fd: number): Promise<number> {
+  return Number((await fstat(fd)).size);
+}
+
 /** On macOS this is `F_FULLFSYNC`, as `fdatasync(2)` alone would not reach the disk there. */
 export function fdatasync(fd: number): Promise<void> {
   return settle((done) => fs.fdatasync(fd, done));

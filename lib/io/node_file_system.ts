@@ -187,8 +187,15 @@ class NodeFileHandle implements FileHandle {
     return this.#native.preadv2NoWait(this.#openFd("preadv2"), buffer, position);
   }
 
+  nextData(position: number): Promise<number> {
+    return this.#during("lseek", async (fd) => {
+      const found = await this.#lseekData(fd, position);
+      return found === -1 ? calls.size(fd) : found;
+    });
+  }
+
   fdatasync(): Promise<void> {
-    return this.#during("fdatasync", calls.fdatasync);
+    return this.#during("fdatasync", (fd) => this.#native.fdatasync(fd));
   }
 
   commitAndForce(buffers: readonly Uint8Array[], position: number): Promise<number> {
@@ -222,9 +229,7 @@ class NodeFileHandle implements FileHandle {
   }
 
   stat(): Promise<FileStat> {
-    return this.#during("fstat", async (fd) =>
-      fileStat(await settle<fs.BigIntStats>((done) => fs.fstat(fd, { bigint: true }, done))),
-    );
+    return this.#during("fstat", async (fd) => fileStat(await calls.fstat(fd)));
   }
 
   close(): Promise<void> {
@@ -243,6 +248,16 @@ class NodeFileHandle implements FileHandle {
       });
     }
     await calls.close(this.#fd);
+  }
+
+  async #lseekData(fd: number, position: number): Promise<number> {
+    try {
+      return await this.#native.lseekData(fd, position);
+    } catch (error) {
+      // A file system that knows no SEEK_DATA.
+      if (!hasCode(error, "EINVAL", "ENOSYS", "EOPNOTSUPP")) throw error;
+      return standIns.lseekData(fd, position);
+    }
   }
 
   #openFd(syscall: string): number {

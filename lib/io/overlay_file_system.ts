@@ -349,6 +349,16 @@ class OverlayFileHandle implements FileHandle {
     return length;
   }
 
+  async nextData(position: number): Promise<number> {
+    this.#check("lseek");
+    const isBeneath = position < this.#file.baseEnd;
+    const beneath = isBeneath ? await this.#beneath!.nextData(position) : position;
+    const { size, baseEnd, pages } = this.#file;
+    // Behind baseEnd nothing is seen of it; it ends before `position` if it was cut meanwhile.
+    const seen = position <= beneath && beneath < baseEnd ? beneath : size;
+    return Math.min(seen, pages.nextData(position));
+  }
+
   async fdatasync(): Promise<void> {
     this.#check("fdatasync");
   }

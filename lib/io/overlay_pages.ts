@@ -79,6 +79,21 @@ export class OverlayPages {
     return true;
   }
 
+  /** The first byte at or behind `position` that may be other than zero; infinite without one. */
+  nextData(position: number): number {
+    let next = Number.POSITIVE_INFINITY;
+    for (const [index, { bytes, known }] of this.#pages) {
+      const start = index * PAGE_BYTES;
+      if (bytes === undefined || start >= next) continue;
+      for (let i = 0; i < known.length; i += 2) {
+        if (start + known[i + 1]! <= position) continue;
+        next = Math.min(next, Math.max(start + known[i]!, position));
+        break;
+      }
+    }
+    return next;
+  }
+
   /** Puts what was written over `buffer`, which holds what lies beneath from `position` on. */
   patch(buffer: Uint8Array, position: number): void {
     for (const { index, from, to, start } of spans(position, position + buffer.length)) {

@@ -22,6 +22,14 @@ const TEXTS: Readonly<Record<string, string>> = {
   EOPNOTSUPP: "operation not supported",
 };
 
+/** Node's own texts: it makes a new table at each call. */
+let texts: ReturnType<typeof getSystemErrorMap> | undefined;
+
+function nodesTexts(): ReturnType<typeof getSystemErrorMap> {
+  texts ??= getSystemErrorMap();
+  return texts;
+}
+
 /**
  * Makes the error that Node would: `ENOSPC: no space left on device, pwritev '/data/0'`.
  *
@@ -35,7 +43,7 @@ export function systemError(
   detail?: string,
 ): SystemError {
   const errno = errnoOf(code) ?? 0;
-  const text = detail ?? TEXTS[code] ?? getSystemErrorMap().get(errno)?.[1] ?? "unknown error";
+  const text = detail ?? TEXTS[code] ?? nodesTexts().get(errno)?.[1] ?? "unknown error";
   const where = path === undefined ? "" : ` '${path}'`;
   const error = new Error(`${code}: ${text}, ${syscall}${where}`);
   return Object.assign(error, path === undefined ? {} : { path }, { code, errno, syscall });

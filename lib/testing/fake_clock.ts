@@ -49,6 +49,12 @@ export class FakeClock implements Clock {
     return this.#timers.size;
   }
 
+  /** Ms until the next timer falls due; `undefined` if none is set. */
+  get msToNextTimer(): number | undefined {
+    const next = this.#next(Number.POSITIVE_INFINITY);
+    return next && Math.max(0, next.due - this.#monotonic);
+  }
+
   /**
    * Moves time on by `ms` and fires what falls due, in order and each at its own time, those
    * included that are set on the way. After each timer, and before the first, promises and the

@@ -25,31 +25,7 @@ import type {
 } from "../io/file_system.ts";
 import { partOf, totalBytes } from "../io/fully.ts";
 import { systemError } from "../io/system_error.ts";
-
-/** Names of calls: the methods of the seam; `fstat` is the handle's `stat`. */
-export type CallName =
-  | Exclude<keyof FileSystem, "lock">
-  | Exclude<keyof FileHandle, "path" | "stat">
-  | "fstat"
-  | "lock"
-  | "lock.write"
-  | "lock.close";
-
-/** A call as the store made it. */
-export interface Call {
-  /** Counts the calls of this file system, from 1. */
-  readonly number: number;
-  readonly name: CallName;
-  /** The file's present name, even for a handle that was opened before it was renamed. */
-  readonly path: string;
-  /** Bytes from the start of the file; the new size for `ftruncate`. */
-  readonly position?: number;
-  /** Bytes that the call was given or asked for. */
-  readonly length?: number;
-  /** The new name, for `rename`. */
-  readonly to?: string;
-  readonly mode?: OpenMode;
-}
+import { type Call, type CallName, type NewCall, syscallOf } from "./call.ts";
 
 /**
  * Stands in every call's way. It may throw, wait, or call `proceed` and change the answer.
@@ -209,8 +185,6 @@ export class InterceptedFileSystem implements FileSystem {
   }
 }
 
-type NewCall = Omit<Call, "number">;
-
 /** The list of calls and the rules, shared by a file system and its handles. */
 class Interceptor {
   readonly calls: Call[] = [];
@@ -259,7 +233,7 @@ class Interceptor {
         continue;
       }
       rule.times -= 1;
-      throw systemError(rule.code, SYSCALLS[call.name] ?? call.name, call.path);
+      throw systemError(rule.code, syscallOf(call.name), call.path);
     }
   }
 }
@@ -296,19 +270,6 @@ class HoldRule implements Hold {
     this.#open();
   }
 }
-
-/** Where the system's name for a call is not that of the method. */
-const SYSCALLS: Readonly<Partial<Record<CallName, string>>> = {
-  pwritevNow: "pwritev",
-  commitAndForce: "pwritev",
-  preadIfCached: "preadv2",
-  allocate: "fallocate",
-  punch: "fallocate",
-  advise: "posix_fadvise",
-  syncDirectory: "fsync",
-  "lock.write": "pwritev",
-  "lock.close": "close",
-};
 
 class InterceptedFileHandle implements FileHandle {
   readonly #base: FileHandle;
@@ -363,6 +324,12 @@ class InterceptedFileHandle implements FileHandle {
       const count = this.#interceptor.limit(call, buffer.length);
       return count === 0 ? 0 : this.#base.preadIfCached(buffer.subarray(0, count), position);
     });
+  }
+
+  nextData(position: number): Promise<number> {
+    return this.#interceptor.pass(this.#call("nextData", position), () =>
+      this.#base.nextData(position),
+    );
   }
 
   fdatasync(): Promise<void> {

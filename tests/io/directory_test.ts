@@ -143,6 +143,17 @@ t.test("createDirectory() of one that exists syncs its name all the same", async
   await t.rejects(createDirectory(fileSystem, join(root, "log")), { code: "EIO" });
 });
 
+t.test("createDirectory() takes back what it could not sync, for the next attempt", async (t) => {
+  const { root, fileSystem } = setUp(t);
+  const path = join(root, "a", "b");
+  fileSystem.failNext("syncDirectory", "EIO", { path: /a$/ });
+  await t.rejects(createDirectory(fileSystem, path), { code: "EIO" });
+  t.notOk(fs.existsSync(path), "a second sync would prove nothing");
+  await createDirectory(fileSystem, path);
+  t.equal(fileSystem.count("mkdir", { path: /b$/ }), 3, "without its parent, failed, made anew");
+  t.ok(fs.existsSync(path));
+});
+
 t.test("createDirectory() refuses where a file is", async (t) => {
   const { fileSystem, path } = setUp(t);
   fs.writeFileSync(path, "");

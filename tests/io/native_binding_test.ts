@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { pbkdf2 } from "node:crypto";
 import { once } from "node:events";
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -34,6 +35,16 @@ t.test("standIns has every call of the addon", async (t) => {
   for (const name of Object.keys(native ?? {})) t.ok(name in standIns, name);
 });
 
+t.test("standIns.lseekData() takes all up to the end for data", async (t) => {
+  const fd = fs.openSync(join(t.testdir(), "a"), "w+");
+  t.equal(await standIns.lseekData(fd, 0), -1);
+  fs.ftruncateSync(fd, 100);
+  t.equal(await standIns.lseekData(fd, 0), 0);
+  t.equal(await standIns.lseekData(fd, 99), 99);
+  t.equal(await standIns.lseekData(fd, 100), -1);
+  fs.closeSync(fd);
+});
+
 t.test("NativeBinding", { skip: native === undefined && "the addon isn't loaded" }, async (t) => {
   const addon = native!;
 
@@ -47,6 +58,8 @@ t.test("NativeBinding", { skip: native === undefined && "the addon isn't loaded"
       syscall: "pwritev",
       message: "EBADF: bad file descriptor, pwritev",
     });
+    await t.rejects(addon.fdatasync(notOpen), { ...error, syscall: "fdatasync" });
+    await t.rejects(addon.lseekData(notOpen, 0), error);
     await t.rejects(addon.fallocate(notOpen, "punch", 0, 1), { ...error, syscall: "fallocate" });
     await t.rejects(addon.posixFadvise(notOpen, 0, 0, "normal"), error);
     t.throws(() => addon.preadv2NoWait(notOpen, buffer, 0), { ...error, syscall: "preadv2" });
@@ -75,6 +88,7 @@ t.test("NativeBinding", { skip: native === undefined && "the addon isn't loaded"
       message: "EOPNOTSUPP: operation not supported, fallocate",
     });
     t.equal(addon.preadv2NoWait(fd, Buffer.alloc(1), 0), -1);
+    await t.rejects(addon.lseekData(fd, 0), { code: "EINVAL", syscall: "lseek" });
     fs.closeSync(fd);
   });
 
@@ -84,6 +98,8 @@ t.test("NativeBinding", { skip: native === undefined && "the addon isn't loaded"
       "a negative fd": () => addon.flock(-1),
       "no fd": () => addon.flock(undefined as unknown as number),
       "a position below 0": () => addon.pwritevThenFdatasync(1, [buffer], -1),
+      "a sync of no fd": () => addon.fdatasync(-1),
+      "data from below 0": () => addon.lseekData(1, -1),
       "a position with a fraction": () => addon.pwritevThenFdatasync(1, [buffer], 0.5),
       "a position of 2^53": () => addon.pwritevThenFdatasync(1, [buffer], 2 ** 53),
       "NaN for a position": () => addon.preadv2NoWait(1, buffer, Number.NaN),
@@ -127,6 +143,126 @@ t.test("NativeBinding", { skip: native === undefined && "the addon isn't loaded"
     },
   );
 
+  t.test("pwritevThenFdatasync() and fdatasync() don't wait for libuv's threads", async (t) => {
+    // It takes bytes and has no sync: there is no device to wait for.
+    const sink = fs.openSync("/dev/null", "r+");
+    let ended = 0;
+    const jobs = Array.from(
+      { length: 8 },
+      () =>
+        new Promise<void>((resolve) => {
+          pbkdf2("password", "salt", 100_000, 64, "sha512", () => {
+            ended += 1;
+            resolve();
+          });
+        }),
+    );
+    const error = { code: "EINVAL", syscall: "fdatasync" };
+    await t.rejects(addon.pwritevThenFdatasync(sink, [Buffer.alloc(1)], 0), error);
+    await t.rejects(addon.fdatasync(sink), error);
+    // Four run at once: on one of libuv's threads either would have begun after the fourth.
+    t.ok(ended < 4, `${ended} of 8 jobs had ended`);
+    await Promise.all(jobs);
+    fs.closeSync(sink);
+  });
+
+  t.test("pwritevThenFdatasync() overtakes every fdatasync() that waits", async (t) => {
+    const fd = fs.openSync(join(t.testdir(), "a"), "w+");
+    fs.writeSync(fd, "a");
+    // No device to wait for, only a thread.
+    const sink = fs.openSync("/dev/null", "r+");
+    const count = 500;
+    // On a busy machine the syncs may have come to their end before the force is even called. In
+    // one line with them it would always be told last.
+    let isFirst = false;
+    for (let attempt = 0; attempt < 50 && !isFirst; attempt++) {
+      let ended = 0;
+      const syncs = Array.from({ length: count }, async () => {
+        await addon.fdatasync(fd);
+        ended += 1;
+      });
+      await t.rejects(addon.pwritevThenFdatasync(sink, [Buffer.alloc(1)], 0), { code: "EINVAL" });
+      isFirst = ended < count / 2;
+      await Promise.all(syncs);
+    }
+    t.ok(isFirst);
+    for (const open of [fd, sink]) fs.closeSync(open);
+  });
+
+  t.test("each promise is followed by all that it releases, then by the next", async (t) => {
+    const fd = fs.openSync(join(t.testdir(), "a"), "w+");
+    const order: number[] = [];
+    const calls = Array.from({ length: 20 }, async (_, i) => {
+      await (i % 2 === 0 ? addon.pwritevThenFdatasync(fd, [], 0) : addon.fdatasync(fd));
+      order.push(i);
+      await undefined;
+      process.nextTick(() => order.push(i));
+    });
+    // They end meanwhile, and are told in one turn.
+    const until = performance.now() + 50;
+    while (performance.now() < until);
+    await Promise.all(calls);
+    await new Promise((resolve) => setImmediate(resolve));
+    t.equal(order.length, 40);
+    for (let i = 0; i < 40; i += 2) t.equal(order[i], order[i + 1]);
+    fs.closeSync(fd);
+  });
+
+  t.test("every call is told, however many there are at once", async (t) => {
+    const fd = fs.openSync(join(t.testdir(), "a"), "w+");
+    for (let round = 0; round < 20; round++) {
+      const calls = Array.from({ length: 50 }, async (_, i) => {
+        for (let j = 0; j < 5; j++) {
+          if ((i + j) % 3 === 0) await addon.fdatasync(fd);
+          else await addon.pwritevThenFdatasync(fd, [], 0);
+        }
+      });
+      await Promise.all(calls);
+    }
+    fs.closeSync(fd);
+  });
+
+  t.test("a process ends once nothing is under way, and not before", async (t) => {
+    const path = join(t.testdir(), "a");
+    const ends = (script: string) => {
+      const text = `
+        const fd = require("node:fs").openSync(${JSON.stringify(path)}, "w+");
+        const addon = require(${JSON.stringify(nativeBindingStatus().replace("loaded from ", ""))});
+        const force = () => addon.pwritevThenFdatasync(fd, [Buffer.alloc(4096)], 0);
+        ${script}`;
+      const { status, stdout } = spawnSync(process.execPath, ["--eval", text], {
+        encoding: "utf8",
+        timeout: 30_000,
+      });
+      return [status, stdout];
+    };
+    t.strictSame(ends(`force().then(() => console.log("told"))`), [0, "told\n"]);
+    t.strictSame(ends(`for (let i = 0; i < 50; i++) force(); process.exit(7)`), [7, ""]);
+    t.strictSame(
+      ends(`
+        for (let i = 0; i < 50; i++) addon.fdatasync(fd);
+        force().then(() => process.exit(7));`),
+      [7, ""],
+    );
+  });
+
+  t.test("lseekData() finds what was written, and skips holes", async (t) => {
+    const fd = fs.openSync(join(t.testdir(), "a"), "w+");
+    t.equal(await addon.lseekData(fd, 0), -1, "there is nothing in an empty file");
+    fs.ftruncateSync(fd, 1 << 30);
+    fs.writeSync(fd, "x", 1 << 29);
+    const found = await addon.lseekData(fd, 0);
+    if (found === 0) t.comment("this file system knows no holes: nothing to see here");
+    else {
+      t.ok(found > (1 << 29) - (1 << 21) && found <= 1 << 29, `found ${found}`);
+      t.equal(await addon.lseekData(fd, (1 << 30) - 1), -1);
+    }
+    t.equal(await addon.lseekData(fd, 1 << 29), 1 << 29);
+    t.equal(await addon.lseekData(fd, 1 << 30), -1);
+    t.equal(await addon.lseekData(fd, 2 ** 40), -1);
+    fs.closeSync(fd);
+  });
+
   t.test("a worker thread may be terminated while its calls are under way", async (t) => {
     const path = join(t.testdir(), "a");
     const script = `
@@ -136,6 +272,8 @@ t.test("NativeBinding", { skip: native === undefined && "the addon isn't loaded"
       const buffers = [Buffer.alloc(4096)];
       setInterval(() => {
         for (let i = 0; i < 50; i++) addon.pwritevThenFdatasync(fd, buffers, 0);
+        for (let i = 0; i < 50; i++) addon.fdatasync(fd);
+        for (let i = 0; i < 50; i++) addon.fdatasync(1_000_000).catch(() => {});
         for (let i = 0; i < 50; i++) addon.fallocate(1_000_000, "punch", 0, 1).catch(() => {});
         parentPort.postMessage("called");
       }, 0);`;

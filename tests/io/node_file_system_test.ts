@@ -130,6 +130,23 @@ t.test(
   },
 );
 
+t.test("FileHandle.nextData() can do without a file system that knows holes", async (t) => {
+  let code = "EINVAL";
+  const lseekData = async () => {
+    throw systemError(code, "lseek");
+  };
+  const system = new NodeFileSystem({ native: { ...standIns, lseekData } });
+  const file = await system.open(join(t.testdir(), "a"), "create");
+  await file.ftruncate(10);
+  t.equal(await file.nextData(0), 0);
+  t.equal(await file.nextData(9), 9);
+  t.equal(await file.nextData(10), 10);
+  t.equal(await file.nextData(11), 10);
+  code = "EIO";
+  await t.rejects(file.nextData(0), { code: "EIO" });
+  await file.close();
+});
+
 t.test("FileHandle.punch() gives the space back", { skip: withoutAddon }, async (t) => {
   const system = new NodeFileSystem();
   const file = await system.open(join(t.testdir(), "a"), "create");

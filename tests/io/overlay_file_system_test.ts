@@ -133,6 +133,35 @@ t.test("OverlayFileSystem reads zeros where a file was cut beneath", async (t) =
   await handle.close();
 });
 
+t.test("FileHandle.nextData() of an overlay skips nothing that is seen through it", async (t) => {
+  const { root, base, overlay } = setUp(t);
+  const path = join(root, "log", "0");
+  const handle = await overlay.open(path, "write");
+  await handle.ftruncate(30);
+  t.equal(await handle.nextData(4), 4, "what lies beneath");
+  t.equal(await handle.nextData(10), 30, "nothing does there");
+  await handle.pwritev([Buffer.from("XY")], 20);
+  t.equal(await handle.nextData(10), 20);
+  t.equal(await handle.nextData(21), 21);
+  t.equal(await handle.nextData(22), 30);
+  await handle.ftruncate(2);
+  await handle.ftruncate(30);
+  t.equal(await handle.nextData(2), 30, "what was cut does not come back");
+
+  const other = await overlay.open(join(root, "log", "1"), "read");
+  fs.truncateSync(join(root, "log", "1"), 4);
+  t.equal(await other.nextData(6), 10, "cut beneath");
+  fs.truncateSync(join(root, "log", "1"), 100);
+  const held = base.hold("nextData");
+  const next = other.nextData(0);
+  await held.waiting;
+  fs.appendFileSync(join(root, "log", "1"), "more");
+  held.release();
+  t.ok((await next) <= 10, "added beneath: no part of it");
+  await handle.close();
+  await other.close();
+});
+
 t.test(
   "FileHandle.preadIfCached() of an overlay needs nothing beneath for its pages",
   async (t) => {
@@ -202,6 +231,11 @@ t.test("OverlayFileSystem agrees with a real file, whatever is done to it", asyn
         const [a, b] = [Buffer.alloc(size), Buffer.alloc(size)];
         await overlaid.pread(a, 0);
         await real.pread(b, 0);
+        for (const { place } of operations) {
+          const next = await overlaid.nextData(place);
+          if (next < Math.min(place, size) || next > size) return false;
+          if (b.subarray(place, next).some((byte) => byte !== 0)) return false;
+        }
         return (await overlaid.stat()).size === size && a.equals(b);
       } finally {
         await overlaid.close();

@@ -24,6 +24,25 @@ t.test("OverlayPages takes no memory for zeros, and a page for a few bytes", asy
   t.equal(pages.heldBytes, 0);
 });
 
+t.test("OverlayPages.nextData() finds what was written, zeros of whole pages aside", async (t) => {
+  const pages = new OverlayPages();
+  t.equal(pages.nextData(0), Number.POSITIVE_INFINITY);
+  pages.write(Buffer.from("b"), 3 * PAGE + 10);
+  pages.write(Buffer.from("aa"), PAGE + 20);
+  pages.write(Buffer.from("a"), PAGE + 30);
+  pages.zero(4 * PAGE, 5 * PAGE);
+  for (const [position, next] of [
+    [0, PAGE + 20],
+    [PAGE + 20, PAGE + 20],
+    [PAGE + 21, PAGE + 21],
+    [PAGE + 22, PAGE + 30],
+    [PAGE + 31, 3 * PAGE + 10],
+    [3 * PAGE + 11, Number.POSITIVE_INFINITY],
+  ] as const) {
+    t.equal(pages.nextData(position), next);
+  }
+});
+
 t.test("OverlayPages keeps a copy: the caller may change his buffer", async (t) => {
   const pages = new OverlayPages();
   const mine = Buffer.from("abc");

@@ -104,6 +104,38 @@ export function fileSystemContract(
     await file.close();
   });
 
+  behaviour("FileHandle.nextData() skips only what reads as zero", async (t, fs, root) => {
+    const file = await fs.open(join(root, "a"), "create");
+    t.equal(await file.nextData(0), 0, "the size of an empty file");
+    const size = 4 << 20;
+    const [first, last] = [(1 << 20) + 100, (3 << 20) - 1];
+    await file.ftruncate(size);
+    await file.pwritev([counted(5, 1)], first);
+    file.pwritevNow([counted(1, 1)], last);
+    const skips = async (position: number, upTo: number) => {
+      const next = await file.nextData(position);
+      t.ok(position <= next && next <= upTo, `from ${position} to ${next}, at most ${upTo}`);
+    };
+    await skips(0, first);
+    await skips(first - 1, first);
+    for (let i = 0; i < 5; i++) t.equal(await file.nextData(first + i), first + i);
+    await skips(first + 5, last);
+    t.equal(await file.nextData(last), last);
+    await skips(last + 1, size);
+    await skips(size - 1, size);
+    for (const behind of [0, 1, size]) t.equal(await file.nextData(size + behind), size);
+    if (make(t).punches) {
+      await file.punch(0, 2 << 20);
+      await skips(0, last);
+    }
+    await file.ftruncate(first);
+    await skips(0, first);
+    t.equal(await file.nextData(last), first, "the size, once the file was cut");
+    await file.ftruncate(size);
+    await skips(0, size);
+    await file.close();
+  });
+
   behaviour("FileHandle.ftruncate() cuts, and grows with zeros", async (t, fs, root) => {
     const file = await fs.open(join(root, "a"), "create");
     await file.pwritev([counted(100)], 0);
@@ -175,6 +207,7 @@ export function fileSystemContract(
     for (const [call, result] of Object.entries({
       pwritev: file.pwritev([buffer], 0),
       pread: file.pread(buffer, 0),
+      nextData: file.nextData(0),
       fdatasync: file.fdatasync(),
       commitAndForce: file.commitAndForce([buffer], 0),
       ftruncate: file.ftruncate(1),
