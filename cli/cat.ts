@@ -10,7 +10,7 @@ import { jsonText } from "./json.ts";
 import { READS_ONLY, type Verb } from "./main.ts";
 import { messageJson } from "./message_json.ts";
 import { checkStore, openForReading } from "./store_directory.ts";
-import { printable, type Terminal, timeText, UsageError } from "./terminal.ts";
+import { bytesText, printable, type Terminal, timeText, UsageError } from "./terminal.ts";
 
 /** Bytes of a body that is no text that are shown, in hex. */
 const HEX_BYTES_MAX = 64;
@@ -19,6 +19,9 @@ const COMPRESSED = 0x1;
 const UNITS_AT_ONCE = 200;
 /** Size in a unit that leads to no message. */
 const FILLER_SIZE = 2 ** 31 - 1;
+/** Tags code in the unit of a lost message: it leads nowhere, or to the next one. */
+const LOST_TAGS_CODE = 0x464c4831n;
+const NOWHERE_SIZE = 9;
 
 const FORMATS = ["text", "json", "raw"] as const;
 type Format = (typeof FORMATS)[number];
@@ -80,7 +83,7 @@ async function catStore(directory: string, options: CatOptions, terminal: Termin
   await checkStore(directory, config);
   const store = await openForReading(directory, config, terminal);
   try {
-    noteCut(store, terminal);
+    noteDamage(store, terminal);
     const print = (message: StoredMessage): Promise<void> =>
       terminal.write(formatted(message, format));
     if (topic !== undefined) {
@@ -104,8 +107,13 @@ function formatOf({ format, json }: CatOptions): Format {
 }
 
 /** Messages that recovery would drop are not shown: that has to be said. */
-function noteCut(store: MessageStore, terminal: Terminal): void {
-  const { cut } = store.recovery;
+function noteDamage(store: MessageStore, terminal: Terminal): void {
+  const { holes, cut } = store.recovery;
+  for (const { offset, path, position, reason, size } of holes) {
+    terminal.fail(
+      `The log is damaged at offset ${offset}, position ${position} of ${path}: ${reason}; ${bytesText(size)} cannot be shown`,
+    );
+  }
   if (!cut) return;
   terminal.fail(
     `The log ends at offset ${cut.offset}, position ${cut.position} of ${cut.path}: ${cut.reason}; what follows, ${cut.droppedBytes} bytes, is not shown`,
@@ -176,9 +184,7 @@ async function catQueue(
     } catch (error) {
       if (error instanceof StoreError) {
         refuse(offset, error);
-        // A file of the queue is missing: go on behind it.
-        const { nextBeginOffset } = await store.get({ topic, queueId, offset, maxMessages: 1 });
-        offset = Math.max(nextBeginOffset, offset + 1);
+        offset = await behind(store, topic, queueId, offset);
       } else if (count > 1) {
         count = 1;
       } else {
@@ -189,11 +195,12 @@ async function catQueue(
     }
     count = UNITS_AT_ONCE;
     if (units.length === 0) break;
-    for (const { physicalOffset, size } of units) {
+    for (const [i, unit] of units.entries()) {
       if (offset >= end) break;
+      const { physicalOffset } = unit;
       try {
-        const leadsNowhere = size === FILLER_SIZE && physicalOffset === 0;
-        const message = leadsNowhere ? undefined : await store.lookup(physicalOffset);
+        const next = units[i + 1] ?? (await unitAt(store, topic, queueId, offset + 1));
+        const message = isLost(topic, unit, next) ? undefined : await store.lookup(physicalOffset);
         if (message?.topic === topic && message.queueOffset !== offset) {
           throw new Error(`its unit leads to message ${message.queueOffset} at ${physicalOffset}`);
         }
@@ -211,6 +218,43 @@ async function catQueue(
     }
   }
   tellMissing();
+}
+
+/** Behind a damaged unit, or behind all of a file of the queue that is missing. */
+async function behind(
+  store: MessageStore,
+  topic: string,
+  queueId: number,
+  offset: number,
+): Promise<number> {
+  try {
+    const { nextBeginOffset } = await store.get({ topic, queueId, offset, maxMessages: 1 });
+    return Math.max(nextBeginOffset, offset + 1);
+  } catch (error) {
+    if (error instanceof StoreError) return offset + 1;
+    throw error;
+  }
+}
+
+function isLost(
+  topic: string,
+  { physicalOffset, size, tagsCode }: QueueUnit,
+  next: QueueUnit | undefined,
+): boolean {
+  if (size === FILLER_SIZE && physicalOffset === 0) return true;
+  const mayBe = tagsCode === LOST_TAGS_CODE || topic === "SCHEDULE_TOPIC_XXXX";
+  const leadsToNext = next?.physicalOffset === physicalOffset && next.size === size;
+  return mayBe && (size === NOWHERE_SIZE || leadsToNext);
+}
+
+async function unitAt(
+  store: MessageStore,
+  topic: string,
+  queueId: number,
+  from: number,
+): Promise<QueueUnit | undefined> {
+  const [unit] = await store.units({ topic, queueId, from, count: 1 }).catch(() => []);
+  return unit;
 }
 
 interface QueueRun {

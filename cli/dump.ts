@@ -4,6 +4,7 @@
  * @module
  */
 
+import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
 import { type LogEntry, type MessageStore, type StoredMessage, StoreError } from "../lib/mod.ts";
 import { readConfig } from "./arguments.ts";
@@ -25,6 +26,9 @@ const PRETTY_DEPTH = 4;
 const BAD_SIZE_MIN = 90;
 /** Bytes of a record's first two fields. */
 const HEAD_BYTES = 8;
+/** The second one, of what fills the end of a file. */
+const MAGIC_BLANK = 0xcbd43194 | 0;
+const WINDOW_BYTES = 64 * 1024;
 
 interface DumpOptions {
   readonly dir: string;
@@ -115,7 +119,7 @@ async function dumpLog(store: MessageStore, json: JsonStream): Promise<void> {
  * The log as RocketMQ's own check walks it: over a damaged record by its length, as long as that
  * may be one, and else no further.
  */
-async function* entries(store: MessageStore): AsyncGenerator<LogEntry, void, void> {
+async function* entries(store: MessageStore): AsyncGenerator<Entry, void, void> {
   const max = store.watermarks.wrote;
   const fileSize = store.options.mappedFileSizeCommitLog;
   let from: number | undefined = Math.max(store.minPhysicalOffset, 0);
@@ -127,17 +131,83 @@ async function* entries(store: MessageStore): AsyncGenerator<LogEntry, void, voi
         continue;
       }
       const end = Math.min(max, entry.offset - (entry.offset % fileSize) + fileSize);
-      if (end - entry.offset < HEAD_BYTES) break;
-      yield entry;
-      const behind = entry.offset + entry.declaredSize;
-      if (entry.declaredSize >= BAD_SIZE_MIN && behind <= end) next = behind;
+      next = yield* badPlaces(entry, end);
       break;
     }
     from = next;
   }
 }
 
-function entryJson(entry: LogEntry): Json {
+type BadEntry = Extract<LogEntry, { kind: "bad" }>;
+/** Of a damaged place no more is told than where it is and what it states. */
+type Entry = Exclude<LogEntry, BadEntry> | Pick<BadEntry, "kind" | "offset" | "declaredSize">;
+
+/**
+ * The damaged place, and those that follow it by their lengths. Before `next` of the first one there is
+ * no whole record, which has not to be found out for each of them again.
+ *
+ * @param end Of the file, or of the log in it.
+ * @returns Where something else may lie, if the lengths lead there.
+ */
+async function* badPlaces(
+  { path, position, ...first }: BadEntry,
+  end: number,
+): AsyncGenerator<Entry, number | undefined, void> {
+  const window = await FileWindow.open(path);
+  try {
+    let { offset, declaredSize } = first;
+    for (;;) {
+      if (end - offset < HEAD_BYTES) return undefined;
+      yield { kind: "bad", offset, declaredSize };
+      const behind = offset + declaredSize;
+      if (declaredSize < BAD_SIZE_MIN || behind > end) return undefined;
+      if (behind >= first.next) return behind;
+      const head = await window.read(position + behind - first.offset, HEAD_BYTES);
+      if (head.length < HEAD_BYTES || head.readInt32BE(4) === MAGIC_BLANK) return behind;
+      offset = behind;
+      declaredSize = head.readInt32BE(0);
+    }
+  } finally {
+    await window.close();
+  }
+}
+
+/** Reads a file from its front to its end, a few bytes here and there. */
+class FileWindow {
+  readonly #file: FileHandle;
+  #bytes: Buffer = Buffer.alloc(0);
+  #position = 0;
+
+  private constructor(file: FileHandle) {
+    this.#file = file;
+  }
+
+  static async open(path: string): Promise<FileWindow> {
+    return new FileWindow(await open(path, "r"));
+  }
+
+  async read(position: number, length: number): Promise<Buffer> {
+    let at = position - this.#position;
+    if (at < 0 || at + length > this.#bytes.length) {
+      const { bytesRead, buffer } = await this.#file.read(
+        Buffer.alloc(WINDOW_BYTES),
+        0,
+        WINDOW_BYTES,
+        position,
+      );
+      this.#bytes = buffer.subarray(0, bytesRead);
+      this.#position = position;
+      at = 0;
+    }
+    return this.#bytes.subarray(at, at + length);
+  }
+
+  close(): Promise<void> {
+    return this.#file.close();
+  }
+}
+
+function entryJson(entry: Entry): Json {
   const { offset } = entry;
   switch (entry.kind) {
     case "record": {

@@ -5,11 +5,12 @@
  */
 
 import { join, resolve } from "node:path";
-import type { MessageStore, RecoveryReport, StoredMessage } from "../lib/mod.ts";
+import type { MessageStore, StoredMessage } from "../lib/mod.ts";
 import { readConfig } from "./arguments.ts";
 import { exactJson, type JsonObject, jsonText } from "./json.ts";
 import { type LockState, lockState } from "./lock_state.ts";
 import { READS_ONLY, type Verb } from "./main.ts";
+import { plural, recoveryJson, recoveryTexts } from "./recovery_text.ts";
 import {
   checkStore,
   type DirectoryFile,
@@ -34,6 +35,8 @@ const LONGS = [
 
 /** Records looked at for who wrote them. */
 const SAMPLE_MAX = 100;
+/** Files looked at for these: a log with a gap may be millions of files long. */
+const SAMPLE_FILES_MAX = 100;
 
 interface InfoOptions {
   readonly json?: true;
@@ -107,7 +110,9 @@ async function sampleOf(store: MessageStore): Promise<StoredMessage[]> {
   const { mappedFileSizeCommitLog: fileSize } = store.options;
   const { dispatched } = store.watermarks;
   const first = Math.max(store.minPhysicalOffset, 0);
-  for (let start = dispatched - (dispatched % fileSize); start >= first; start -= fileSize) {
+  const last = dispatched - (dispatched % fileSize);
+  const least = Math.max(first, last - SAMPLE_FILES_MAX * fileSize);
+  for (let start = last; start >= least; start -= fileSize) {
     const sample: StoredMessage[] = [];
     for await (const entry of store.records({ from: start })) {
       if (entry.kind !== "record" || sample.push(entry.message) === SAMPLE_MAX) break;
@@ -168,24 +173,8 @@ function json(facts: Facts): JsonObject {
             forcelog: slot ? { ...slot } : null,
           },
     lock: { ...lock },
-    recovery: recoveryJson(recovery),
+    recovery: recoveryJson(recovery, false),
     writtenBy: writerHints({ files, longs, abort, sample, isOurs: slot !== undefined }),
-  };
-}
-
-function recoveryJson(report: RecoveryReport): JsonObject {
-  const { cleanStop, scanStart, scannedRecords, end, cut, left, gaps, rebuiltQueues } = report;
-  const evidence = undefined; // Nothing was saved: the store is only looked at.
-  return {
-    cleanStop,
-    scanStart: { ...scanStart },
-    scannedRecords,
-    end,
-    cut: cut ? { ...cut, evidence } : null,
-    left: left.map((place) => ({ ...place })),
-    gaps: gaps.map((gap) => ({ ...gap })),
-    rebuiltQueues,
-    removedFiles: report.removedFiles,
   };
 }
 
@@ -227,7 +216,7 @@ function text(facts: Facts): string {
         : "forcelog: nothing, or void since another store was here",
     ]);
   }
-  recoveryTexts(recovery).forEach((line, i) => {
+  recoveryTexts(recovery, false).forEach((line, i) => {
     rows.push([i === 0 ? "recovery" : "", line]);
   });
   writerHints({ files, longs, abort, sample, isOurs: slot !== undefined }).forEach((hint, i) => {
@@ -253,31 +242,4 @@ function lockText({ state, holder }: LockState): string {
         ? "unknown: this system does not tell"
         : `unknown: this system does not tell; last taken by ${holder}`;
   }
-}
-
-function recoveryTexts(report: RecoveryReport): string[] {
-  const { cleanStop, scanStart, scannedRecords, cut, left, gaps, rebuiltQueues } = report;
-  return [
-    `would read ${plural(scannedRecords, "record")} from ${scanStart.offset} on (${scanStart.why})`,
-    ...(cut
-      ? [
-          `would cut the log at ${cut.offset}, position ${cut.position} of ${cut.path}: ${cut.reason}; ${bytesText(cut.droppedBytes)} would be put aside`,
-        ]
-      : []),
-    ...left.map(
-      ({ path, position, reason }) => `would leave position ${position} of ${path}: ${reason}`,
-    ),
-    ...gaps.map(
-      ({ offset, size }) => `files of the log are missing: ${bytesText(size)} at ${offset}`,
-    ),
-    ...report.removedFiles.map((path) => `would remove the empty file ${path}`),
-    ...(rebuiltQueues.length > 0
-      ? [`would rebuild queues from the log: ${rebuiltQueues.map(printable).join(", ")}`]
-      : []),
-    ...(!cleanStop && !cut ? ["would cut nothing"] : []),
-  ];
-}
-
-function plural(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

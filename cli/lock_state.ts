@@ -7,6 +7,11 @@
 
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { readFront } from "./store_directory.ts";
+import { printable } from "./terminal.ts";
+
+/** More than any file that says who holds a lock is long, in bytes. */
+const HOLDER_BYTES_MAX = 4096;
 
 export interface LockState {
   /** `unknown` where the system does not list its locks. */
@@ -37,9 +42,13 @@ export async function lockState(directory: string): Promise<LockState> {
 /** Who we are is in our own folder; a Java broker writes no such file. */
 async function ourHolder(directory: string): Promise<string | undefined> {
   try {
-    const text = await readFile(join(directory, "forcelog", "holder.json"), "utf8");
-    const { pid, host, startedAt, program } = JSON.parse(text) as Record<string, unknown>;
-    return `process ${pid} on ${host} (${program}) since ${startedAt}`;
+    const bytes = await readFront(join(directory, "forcelog", "holder.json"), HOLDER_BYTES_MAX);
+    if (!bytes) return undefined;
+    const { pid, host, startedAt, program } = JSON.parse(bytes.toString()) as Record<
+      string,
+      unknown
+    >;
+    return printable(`process ${pid} on ${host} (${program}) since ${startedAt}`);
   } catch {
     return undefined;
   }

@@ -18,6 +18,14 @@ const VERBS: Readonly<Record<string, readonly [about: string, load: () => Promis
   ],
   ls: ["the queues of a store, or its files", async () => (await import("./ls.ts")).ls],
   cat: ["messages of a store", async () => (await import("./cat.ts")).cat],
+  recover: [
+    "recovers a store, or only explains what that would do; writes to it",
+    async () => (await import("./recover.ts")).recover,
+  ],
+  repair: [
+    "mends damage anywhere in a store's log; writes to it",
+    async () => (await import("./recover.ts")).repair,
+  ],
   run: [
     "carries out a script of puts and reads on a store; writes to it",
     async () => (await import("./run.ts")).run,

@@ -7,7 +7,7 @@
 import { open, readdir, stat } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
 import { MessageStore, type StoreOptions } from "../lib/mod.ts";
-import type { Terminal } from "./terminal.ts";
+import { printable, type Terminal } from "./terminal.ts";
 
 export interface DirectoryFile {
   /** Below the store's directory, with `/`. */
@@ -25,7 +25,7 @@ export async function openForReading(
 ): Promise<MessageStore> {
   return MessageStore.open(directory, options, {
     readOnly: true,
-    onWarning: (warning) => terminal.note(`warning: ${warning}`),
+    onWarning: (warning) => terminal.note(`warning: ${printable(warning)}`),
   });
 }
 
@@ -93,15 +93,25 @@ export async function readCheckpointLongs(directory: string): Promise<bigint[] |
   return [0, 8, 16, 24, 32, 40].map((at) => bytes.readBigInt64BE(at));
 }
 
-/** The first bytes of a file, fewer if it is shorter; `undefined` if there is none. */
+/**
+ * The first bytes of a file, fewer if it is shorter; `undefined` if there is none.
+ *
+ * @throws if there is something else of that name: to open a pipe may take for ever.
+ */
 export async function readFront(path: string, length: number): Promise<Buffer | undefined> {
-  const file = await open(path, "r").catch(unlessMissing(undefined));
-  if (!file) return undefined;
   try {
-    const { bytesRead, buffer } = await file.read(Buffer.alloc(length), 0, length, 0);
-    return buffer.subarray(0, bytesRead);
-  } finally {
-    await file.close();
+    const found = await stat(path).catch(unlessMissing(undefined));
+    if (!found) return undefined;
+    if (!found.isFile()) throw new Error("it is no file");
+    const file = await open(path, "r");
+    try {
+      const { bytesRead, buffer } = await file.read(Buffer.alloc(length), 0, length, 0);
+      return buffer.subarray(0, bytesRead);
+    } finally {
+      await file.close();
+    }
+  } catch (cause) {
+    throw new Error(`Cannot read ${path}`, { cause });
   }
 }
 

@@ -53,7 +53,7 @@ export class Terminal {
   /** Says what went wrong; the verb may go on, and the exit code will be 1. */
   fail(error: unknown): void {
     this.#failed = true;
-    this.note(describe(error));
+    this.note(printable(describe(error)));
   }
 }
 

@@ -23,6 +23,11 @@ export {
   type StoreErrorCode,
   type StoreErrorFacts,
 } from "./errors.ts";
+export {
+  explainRecovery,
+  type RecoveryExplanation,
+  type RocketmqExplanation,
+} from "./explain_recovery.ts";
 export { type Clock, systemClock, type Timer } from "./io/clock.ts";
 export type {
   Advice,
@@ -52,7 +57,12 @@ export type { ConsumeRequest } from "./read/consume.ts";
 export type { LogEntry } from "./read/log_reader.ts";
 export type { GetMessageStatus, GetRequest, GetResult } from "./read/message_reader.ts";
 export type { BadPlace, LogHole, MendedHole } from "./recovery/log_hole.ts";
-export type { RecoveryReport } from "./recovery/recovery.ts";
+export type { LogRange, RecoveryReport } from "./recovery/recovery.ts";
+export type { RocketmqVersion } from "./recovery/rocketmq_record_check.ts";
+export type {
+  RocketmqQueueOutcome,
+  RocketmqRecovery,
+} from "./recovery/rocketmq_recovery.ts";
 export type { ScanStart } from "./recovery/scan_start.ts";
 export type { StoreEnvironment } from "./store_environment.ts";
 export type { PhysicalOffset, QueueOffset } from "./units.ts";

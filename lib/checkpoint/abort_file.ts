@@ -8,18 +8,24 @@
 import { dirname } from "node:path";
 import { StoreError } from "../errors.ts";
 import { removeFile } from "../io/directory.ts";
-import type { FileSystem } from "../io/file_system.ts";
+import type { FileStat, FileSystem } from "../io/file_system.ts";
 import { writeFully } from "../io/fully.ts";
 
-/** Whether the last stop was no clean one. */
+/**
+ * Whether the last stop was no clean one.
+ *
+ * @throws {StoreError} `STORE_IO` if there is something else of that name.
+ */
 export async function abortExists(fileSystem: FileSystem, path: string): Promise<boolean> {
+  let kind: FileStat["kind"];
   try {
-    await fileSystem.stat(path);
-    return true;
+    ({ kind } = await fileSystem.stat(path));
   } catch (cause) {
     if ((cause as { code?: string }).code === "ENOENT") return false;
     throw new StoreError("STORE_IO", `Cannot look for ${path}`, { path, cause });
   }
+  if (kind === "file") return true;
+  throw new StoreError("STORE_IO", `Cannot use ${path}: it is no file`, { path });
 }
 
 /** Makes the file, with the process id as RocketMQ 5 does; it survives a power cut afterwards. */
@@ -41,6 +47,7 @@ export async function createAbort(
     }
     await fileSystem.syncDirectory(dirname(path));
   } catch (cause) {
+    if (cause instanceof StoreError) throw cause;
     throw new StoreError("STORE_IO", `Cannot write ${path}`, { path, cause });
   }
 }

@@ -84,6 +84,9 @@ export const NO_CHECKPOINT: Checkpoint = {
 export async function readCheckpoint(fileSystem: FileSystem, path: string): Promise<Checkpoint> {
   const bytes = Buffer.alloc(CHECKPOINT_BYTES);
   try {
+    if ((await fileSystem.stat(path)).kind !== "file") {
+      throw new StoreError("STORE_IO", `Cannot read ${path}: it is no file`, { path });
+    }
     const file = await fileSystem.open(path, "read");
     try {
       if ((await readFully(file, bytes, 0)) < LONGS_BYTES) return NO_CHECKPOINT;
@@ -92,6 +95,7 @@ export async function readCheckpoint(fileSystem: FileSystem, path: string): Prom
     }
   } catch (cause) {
     if ((cause as { code?: string }).code === "ENOENT") return NO_CHECKPOINT;
+    if (cause instanceof StoreError) throw cause;
     throw new StoreError("STORE_IO", `Cannot read ${path}`, { path, cause });
   }
   return decodeCheckpoint(bytes);

@@ -23,8 +23,13 @@ export type ScanStep =
       readonly bytes: Buffer;
       readonly at: number;
     }
-  /** The filler at the end of a file; `size` reaches to its end. */
-  | { readonly kind: "blank"; readonly offset: PhysicalOffset; readonly size: number }
+  /** The filler at the end of a file; `size` reaches to its end, whatever it says itself. */
+  | {
+      readonly kind: "blank";
+      readonly offset: PhysicalOffset;
+      readonly size: number;
+      readonly declaredSize: number;
+    }
   /** No record. `size` is what TOTALSIZE would be: it may be anything. */
   | {
       readonly kind: "bad";
@@ -90,7 +95,8 @@ async function scanSegment(
   while (offset < end) {
     if (fileEnd - offset < BLANK_SIZE) {
       // Too little for a blank record's head: nothing was or will be written there.
-      visit({ kind: "blank", offset, size: fileEnd - offset });
+      const size = fileEnd - offset;
+      visit({ kind: "blank", offset, size, declaredSize: size });
       return fileEnd;
     }
     const at = offset - bytesAt;
@@ -117,7 +123,7 @@ async function scanSegment(
       if (answer === "stop") return offset;
       offset += check.size;
     } else if (check.kind === "blank") {
-      answer = visit({ kind: "blank", offset, size: fileEnd - offset });
+      answer = visit({ kind: "blank", offset, size: fileEnd - offset, declaredSize: check.size });
       return answer === "stop" ? offset : fileEnd;
     } else {
       answer = visit({

@@ -28,6 +28,7 @@ import {
   fillerUnits,
   isFiller,
   isUnit,
+  isUnitOffset,
   UNIT_BYTES,
   unitOffset,
   unitSize,
@@ -47,6 +48,8 @@ export interface QueueContext {
 
 /** Units that a search reads at once: a page. */
 const SEARCH_UNITS = 200;
+/** What is looked through or zeroed at once. */
+const PIECE_BYTES = 1024 * 1024;
 /** Room for so many units when the first one comes. */
 const FIRST_TAIL_UNITS = 8;
 
@@ -61,6 +64,8 @@ export class ConsumeQueue {
   #max: QueueOffset = 0;
   /** End of the last unit's record; -1 without one. */
   #maxPhysicalOffset: PhysicalOffset = -1;
+  /** Where the queue begins, if nothing vouches for what is in the files before it. */
+  #begin: QueueOffset | undefined;
   /** Units below are in files. */
   #written: QueueOffset = 0;
   /** Units from `#written` to `#max`. */
@@ -120,6 +125,12 @@ export class ConsumeQueue {
 
   /** An empty queue begins at `offset`: the messages before it are no longer in the log. */
   startAt(offset: QueueOffset): void {
+    this.#moveTo(offset);
+    this.#begin = offset;
+  }
+
+  #moveTo(offset: QueueOffset): void {
+    this.#begin = undefined;
     this.#min = offset;
     this.#max = offset;
     this.#written = offset;
@@ -155,13 +166,29 @@ export class ConsumeQueue {
   }
 
   /**
-   * Reads units from `from` on: at most `count`, and none behind `max` or the end of the file that
-   * holds `from`.
+   * Reads units from `from` on: at most `count`, and none behind `max`, the end of the file that
+   * holds `from`, or a unit whose offset is no safe integer.
    *
    * @returns Whole units, valid until the next turn; empty if there are none at `from`.
-   * @throws {StoreError} `STORE_IO`, or `STORE_QUEUE_DAMAGED` if a unit is missing in its file.
+   * @throws {StoreError} `STORE_IO`, or `STORE_QUEUE_DAMAGED` if a unit is missing in its file, or if
+   *   the first one is damaged.
    */
   async units(from: QueueOffset, count: number): Promise<Buffer> {
+    const units = await this.unitsAsTheyAre(from, count);
+    for (let at = 0; at < units.length; at += UNIT_BYTES) {
+      if (isUnitOffset(units, at)) continue;
+      if (at > 0) return units.subarray(0, at);
+      throw new StoreError(
+        "STORE_QUEUE_DAMAGED",
+        `Cannot read unit ${from} of queue ${this.topic}/${this.queueId}: its offset is beyond 2^53`,
+        this.placeOf(from),
+      );
+    }
+    return units;
+  }
+
+  /** The same, with whatever the units hold. */
+  async unitsAsTheyAre(from: QueueOffset, count: number): Promise<Buffer> {
     if (from < this.#min || from >= this.#max) return Buffer.alloc(0);
     const end = Math.min(from + count, this.#max, this.#fileEnd(from));
     if (from >= this.#written) {
@@ -170,6 +197,20 @@ export class ConsumeQueue {
       return Buffer.from((this.#tail as Buffer).subarray(first, first + (end - from) * UNIT_BYTES));
     }
     return this.#read(from, Math.min(end, this.#written));
+  }
+
+  /** `offset`, or behind it the first one whose unit is in a file that is there or in memory. */
+  heldFrom(offset: QueueOffset): QueueOffset {
+    if (offset >= this.#written || this.#segments.find(offset * UNIT_BYTES)) return offset;
+    const next = this.#segments.nextFrom(offset * UNIT_BYTES);
+    return next ? Math.min(next.start / UNIT_BYTES, this.#written) : this.#written;
+  }
+
+  /** Where the unit of a message lies on disk, or will. */
+  placeOf(offset: QueueOffset): { readonly path: string; readonly position: number } {
+    const start = this.#segments.startOf(offset * UNIT_BYTES);
+    const { path } = segmentOf(this.directory, start, this.#segments.fileSize);
+    return { path, position: offset * UNIT_BYTES - start };
   }
 
   /**
@@ -188,8 +229,9 @@ export class ConsumeQueue {
       const segment = this.#segments.find(start);
       try {
         if (segment) {
+          const front = from === this.#begin ? fillerUnits(position / UNIT_BYTES) : undefined;
           await this.#context.files.use(segment.path, (file) =>
-            writeFully(file, [units], position),
+            front ? writeFully(file, [front, units], 0) : writeFully(file, [units], position),
           );
           this.#unforced.add(segment);
         } else {
@@ -199,7 +241,7 @@ export class ConsumeQueue {
         throw new StoreError(
           "STORE_IO",
           `Cannot write units ${from} to ${end - 1} of queue ${this.topic}/${this.queueId} in ${this.directory}`,
-          { path: this.directory, position, cause },
+          { ...this.placeOf(from), cause },
         );
       }
       this.#dropTail(end);
@@ -255,7 +297,7 @@ export class ConsumeQueue {
         maxPhysicalOffset = isFiller(units, at) ? -1 : unitOffset(units, at) + unitSize(units, at);
       }
     }
-    this.startAt(end);
+    this.#moveTo(end);
     this.#min = first;
     this.#maxPhysicalOffset = maxPhysicalOffset;
   }
@@ -318,16 +360,18 @@ export class ConsumeQueue {
     }
     const { last } = this.#segments;
     if (!last || end >= last.start + last.size) return done;
-    const position = end - last.start;
-    const rest = await this.#segments.read(end, last.size - position);
-    const stale = rest ? lastNonZero(rest) + 1 : 0;
-    if (stale > 0) {
-      await this.#context.files.use(last.path, (file) =>
-        writeFully(file, [Buffer.alloc(stale)], position),
-      );
+    let isStale = false;
+    for (let offset = end; offset < last.start + last.size; offset += PIECE_BYTES) {
+      const rest = await this.#segments.read(offset, PIECE_BYTES);
+      const stale = rest ? lastNonZero(rest) + 1 : 0;
+      if (stale === 0) continue;
+      isStale = true;
       this.#unforced.add(last);
-      done.push(last.path);
+      await this.#context.files.use(last.path, (file) =>
+        writeFully(file, [Buffer.alloc(stale)], offset - last.start),
+      );
     }
+    if (isStale) done.push(last.path);
     return done;
   }
 
@@ -339,7 +383,8 @@ export class ConsumeQueue {
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
       const next = await this.#nextMessage(middle, high);
-      if (next && next.physicalOffset < logMin) low = next.offset + 1;
+      // A damaged unit tells nothing: it stays in the queue, where whoever reads it is told.
+      if (next?.physicalOffset !== undefined && next.physicalOffset < logMin) low = next.offset + 1;
       else high = middle;
     }
     this.#min = (await this.#nextMessage(low, this.#max))?.offset ?? this.#max;
@@ -349,16 +394,17 @@ export class ConsumeQueue {
   async #nextMessage(
     from: QueueOffset,
     end: QueueOffset,
-  ): Promise<{ offset: QueueOffset; physicalOffset: PhysicalOffset } | undefined> {
+  ): Promise<{ offset: QueueOffset; physicalOffset: PhysicalOffset | undefined } | undefined> {
     for (let offset = from; offset < end; ) {
-      if (offset < this.#written && !this.#segments.find(offset * UNIT_BYTES)) {
-        const next = this.#segments.nextFrom(offset * UNIT_BYTES);
-        offset = next ? next.start / UNIT_BYTES : this.#written;
+      const held = this.heldFrom(offset);
+      if (held > offset) {
+        offset = held;
         continue;
       }
-      const units = await this.units(offset, Math.min(SEARCH_UNITS, end - offset));
+      const units = await this.unitsAsTheyAre(offset, Math.min(SEARCH_UNITS, end - offset));
       for (let at = 0; at < units.length; at += UNIT_BYTES, offset++) {
-        if (!isFiller(units, at)) return { offset, physicalOffset: unitOffset(units, at) };
+        if (isFiller(units, at)) continue;
+        return { offset, physicalOffset: isUnit(units, at) ? unitOffset(units, at) : undefined };
       }
     }
     return undefined;
@@ -379,7 +425,7 @@ export class ConsumeQueue {
       `Cannot read units ${from} to ${end - 1} of queue ${this.topic}/${this.queueId}: ${
         segment ? `${segment.path} ends before` : `no file of ${this.directory} holds them`
       }`,
-      { path: segment?.path ?? this.directory },
+      this.placeOf(from),
     );
   }
 

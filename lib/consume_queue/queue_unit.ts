@@ -6,7 +6,8 @@
  *     | offset | size | tagsCode |      big-endian
  *
  * A unit with `size` 0 is the end of the queue. A queue that starts at an offset above 0 begins with
- * filler units (offset 0, size 2^31 - 1): they are no messages.
+ * filler units (offset 0, size 2^31 - 1): they are no messages. A unit with tags code `464C4831` stands for
+ * a message that was lost; it leads to the next one, or to the last byte of a log file, with size 9.
  *
  * @module
  */
@@ -22,6 +23,11 @@ const TAGS_CODE_AT = SIZE_AT + 4;
 
 /** `size` of a filler unit (`ConsumeQueue.fillPreBlank`). */
 export const FILLER_SIZE = 0x7fffffff;
+
+/** `tagsCode` of a lost message's unit: "FLH1". */
+export const LOST_TAGS_CODE = 0x464c4831;
+/** `size` of one that leads nowhere: more than is left of its file, and less than any record has. */
+const NOWHERE_SIZE = 9;
 
 const TWO_32 = 2 ** 32;
 /** The upper half of an offset that is a safe integer is below. */
@@ -53,6 +59,13 @@ export function fillerUnits(count: number): Buffer {
   const units = Buffer.alloc(count * UNIT_BYTES);
   for (let i = 0; i < count; i++) units.writeInt32BE(FILLER_SIZE, i * UNIT_BYTES + SIZE_AT);
   return units;
+}
+
+/** Fields of a lost message's unit that leads nowhere: in front of the log file at `fileStart`. */
+export function lostUnit(
+  fileStart: PhysicalOffset,
+): readonly [physicalOffset: PhysicalOffset, size: number, tagsCode: number] {
+  return [fileStart - 1, NOWHERE_SIZE, LOST_TAGS_CODE];
 }
 
 /** @throws {RangeError} if the offset is no safe integer: see {@linkcode isUnitOffset}. */
@@ -97,10 +110,18 @@ export function isUnit(bytes: Buffer, at: number): boolean {
   return bytes.readUInt32BE(at + OFFSET_AT) < OFFSET_HIGH_END && unitSize(bytes, at) > 0;
 }
 
+/** Whether the unit leads nowhere: it fills the front of the queue, or its message was lost. */
 export function isFiller(bytes: Buffer, at: number): boolean {
+  const size = unitSize(bytes, at);
+  if (size === NOWHERE_SIZE) return isMarkedLost(bytes, at);
   return (
-    unitSize(bytes, at) === FILLER_SIZE &&
+    size === FILLER_SIZE &&
     bytes.readInt32BE(at + OFFSET_AT) === 0 &&
     bytes.readInt32BE(at + OFFSET_AT + 4) === 0
   );
+}
+
+/** Whether the unit says that its message was lost. A message's tag may have that hash, too. */
+export function isMarkedLost(bytes: Buffer, at: number): boolean {
+  return bytes.readInt32BE(at + TAGS_CODE_AT) === 0 && unitTagsHash(bytes, at) === LOST_TAGS_CODE;
 }

@@ -23,6 +23,7 @@ import {
 } from "./property_names.ts";
 import {
   PROPERTIES_LENGTH_SIZE,
+  QUEUE_OFFSET_MAX,
   readPhysicalOffset,
   readQueueId,
   readQueueOffset,
@@ -33,6 +34,7 @@ import {
   topicLengthAt,
 } from "./record_layout.ts";
 import { type DelayLevels, tagsCodeOf } from "./tags_code.ts";
+import { topicOf } from "./topic.ts";
 
 /** Further queues that the record also goes to, and its offsets there. */
 export interface MultiDispatch {
@@ -65,7 +67,10 @@ export interface DispatchRequest {
   readonly uniqKey: string | undefined;
   /** Property `TAGS`; `undefined` if absent. */
   readonly tags: string | undefined;
-  /** `undefined` if the record names no further queues, or not as many offsets as queues. */
+  /**
+   * `undefined` if the record names no further queues, or not as many offsets as queues. A name that
+   * is none of a directory is left out, as RocketMQ leaves out one with a path separator.
+   */
   readonly multiDispatch: MultiDispatch | undefined;
   /** Messages in the record: `INNER_NUM` of an inner batch, else 1. */
   readonly batchSize: number;
@@ -231,11 +236,15 @@ function multiDispatchOf(found: Readonly<Found>): MultiDispatch | undefined {
   const offsets = found.multiOffsets.split(",");
   // RocketMQ 5.x leaves the offset empty for a queue that is not a light one, and dispatches none.
   if (queues.length !== offsets.length || !offsets.every(isOffset)) return undefined;
-  return { queues, offsets: offsets.map(Number) };
+  const isName = queues.map((name) => topicOf(name).fault === undefined);
+  return {
+    queues: queues.filter((_, i) => isName[i]),
+    offsets: offsets.filter((_, i) => isName[i]).map(Number),
+  };
 }
 
 function isOffset(text: string): boolean {
-  return /^[0-9]{1,16}$/.test(text) && Number.isSafeInteger(Number(text));
+  return /^[0-9]{1,16}$/.test(text) && Number(text) <= QUEUE_OFFSET_MAX;
 }
 
 function batchSizeOf(found: Readonly<Found>): number {

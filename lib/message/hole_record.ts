@@ -36,12 +36,14 @@ export interface HolePiece {
   readonly bytes: Buffer;
 }
 
+/** Whether covering records carry a CRC of their own: `"always"` is for who verifies nothing less. */
+export type HoleCrc = "never" | "if it fits" | "always";
+
 /**
  * What to write over the bytes from `from` to `to` of one file.
  *
  * @param fileEnd End of the file that holds them.
- * @param storeTimestamp Of the record before, in ms: times in the log must not go back.
- * @param withCrc Whether records carry a CRC of their own, where there is room for it.
+ * @param storeTimestamp Of the records, in ms: times in the log must not go back.
  * @returns Pieces that cover the range without a gap, made as they are asked for; or `undefined` if
  *   the range is too small for any record.
  */
@@ -50,13 +52,16 @@ export function coverHole(
   to: PhysicalOffset,
   fileEnd: PhysicalOffset,
   storeTimestamp: number,
-  withCrc: boolean,
+  crc: HoleCrc,
 ): Iterable<HolePiece> | undefined {
   if (to === fileEnd) return blankPieces(from, to);
+  const withCrc = crc !== "never";
   const bare = bareSize(withCrc);
   if (to - from >= bare) return recordPieces(from, to, bare, storeTimestamp, withCrc);
   // One record, with less around it.
-  const record = smallRecord(to - from);
+  const record =
+    smallRecord(to - from, withCrc) ??
+    (crc === "if it fits" ? smallRecord(to - from, false) : undefined);
   return record && [pieceOf(record, from, storeTimestamp)];
 }
 
@@ -100,11 +105,11 @@ function* recordPieces(
   }
 }
 
-function smallRecord(size: number): OutgoingRecord | undefined {
+function smallRecord(size: number, withCrc: boolean): OutgoingRecord | undefined {
   for (let length = HOLE_TOPIC.length; length > 0; length--) {
     const topic = HOLE_TOPIC.slice(0, length);
-    const rest = size - holeRecord(topic, 0, false).size;
-    if (rest >= 0) return holeRecord(topic, rest, false);
+    const rest = size - holeRecord(topic, 0, withCrc).size;
+    if (rest >= 0) return holeRecord(topic, rest, withCrc);
   }
   return undefined;
 }

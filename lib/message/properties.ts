@@ -90,10 +90,13 @@ function bucketOf(name: string, buckets: number): number {
  * (`MessageDecoder.string2messageProperties`).
  */
 export function forEachProperty(text: string, visit: (name: string, value: string) => void): void {
+  let separator = -1;
   for (let start = 0; start < text.length; ) {
     let end = text.indexOf(PROPERTY_SEPARATOR, start);
     if (end < 0) end = text.length;
-    const separator = text.indexOf(NAME_VALUE_SEPARATOR, start);
+    // Not again for each of many items without one: that would take the square of their number.
+    if (separator < start) separator = text.indexOf(NAME_VALUE_SEPARATOR, start);
+    if (separator < 0) return;
     if (separator > start && separator < end - 1) {
       visit(text.slice(start, separator), text.slice(separator + 1, end));
     }

@@ -21,14 +21,17 @@ import {
   PROPERTIES_LENGTH_SIZE,
   PROPERTIES_SIZE_MAX,
   QUEUE_OFFSET_AT,
+  QUEUE_OFFSET_MAX,
   RECORD_SIZE_MIN,
   readMagic,
+  readQueueId,
   readSysFlag,
   readTotalSize,
   storeTimestampAt,
   TOPIC_SIZE_MAX_V1,
   TOPIC_SIZE_MAX_V2,
 } from "./record_layout.ts";
+import { storedTopicFault } from "./topic.ts";
 
 /** What {@linkcode checkRecord} found. */
 export type RecordCheck =
@@ -57,8 +60,9 @@ export interface RecordCheckOptions {
  *
  * Beyond what RocketMQ checks (`CommitLog.checkMessageAndReturnSize`): PHYSICALOFFSET must be the
  * place where the record lies, if that is given; queue offset, physical offset and store time must
- * be non-negative safe integers; an empty body must have CRC 0; and a record that carries its own
- * CRC is always held to it, and to the one of its body as well.
+ * be non-negative safe integers; queue id, queue offset and topic must name a place in a queue file;
+ * an empty body must have CRC 0; and a record that carries its own CRC is always held to it, and to
+ * the one of its body as well.
  *
  * Never throws, whatever the bytes, and never reads outside them.
  *
@@ -111,6 +115,8 @@ export function checkRecord(
   if (propertiesStart + propertiesSize !== limit || propertiesSize < 0) {
     return bad(size, `PROPERTIESLENGTH is ${propertiesSize}, which does not fit TOTALSIZE ${size}`);
   }
+  const topicFault = storedTopicFault(bytes, topicStart, topicStart + topicSize);
+  if (topicFault !== undefined) return bad(size, topicFault);
   if (options.checkCrc) {
     const fault = crcFault(bytes, start, bodyStart, bodyEnd, propertiesStart, limit, options);
     if (fault !== undefined) return bad(size, fault);
@@ -142,8 +148,18 @@ function placeFault(
   return (
     numberFault(bytes, start + PHYSICAL_OFFSET_AT, physicalOffset, "PHYSICALOFFSET") ??
     int64Fault(bytes, start + QUEUE_OFFSET_AT, "QUEUEOFFSET") ??
+    queueFault(bytes, start) ??
     int64Fault(bytes, start + storeTimestampAt(sysFlag), "STORETIMESTAMP")
   );
+}
+
+/** What is wrong with the place in its queue; QUEUEOFFSET is a safe integer. */
+function queueFault(bytes: Buffer, start: number): string | undefined {
+  const queueId = readQueueId(bytes, start);
+  if (queueId < 0) return `QUEUEID is ${queueId}`;
+  const queueOffset = readInt64Rounded(bytes, start + QUEUE_OFFSET_AT);
+  if (queueOffset <= QUEUE_OFFSET_MAX) return undefined;
+  return `QUEUEOFFSET is ${queueOffset}, the most that a queue holds is ${QUEUE_OFFSET_MAX}`;
 }
 
 function int64Fault(bytes: Buffer, at: number, name: string): string | undefined {

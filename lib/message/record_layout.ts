@@ -69,6 +69,12 @@ export const PROPERTIES_SIZE_MAX = 32767;
 /** The largest topic of a V1 record, a signed 8-bit field, in bytes (`Byte.MAX_VALUE`). */
 export const TOPIC_SIZE_MAX_V1 = 127;
 
+/**
+ * The highest QUEUEOFFSET that is taken for one: the name of its queue file, 20 bytes for each, must
+ * be a safe integer.
+ */
+export const QUEUE_OFFSET_MAX = 2 ** 48;
+
 /** The largest topic that fits the field of a V2 record, a signed 16-bit one, in bytes. */
 export const TOPIC_SIZE_MAX_V2 = 32767;
 

@@ -5,7 +5,7 @@
  */
 
 import { wrongType } from "./fields.ts";
-import { encodeUtf8, toJavaWellFormed } from "./java_string.ts";
+import { decodeUtf8, encodeUtf8, toJavaWellFormed, utf8Length } from "./java_string.ts";
 
 /** A topic, ready for use. */
 export interface Topic {
@@ -41,6 +41,32 @@ export function topicOf(name: string): Topic {
   }
   return topic;
 }
+
+/**
+ * Why the topic of a record cannot be the name of a directory, or `undefined` if it can: no store
+ * writes such a topic, and its queue could be anywhere on the machine.
+ *
+ * @param bytes Where its UTF-8 lies, from `start` up to `end`.
+ */
+export function storedTopicFault(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+): string | undefined {
+  const isUsual = end > start && end - start <= TOPIC_SIZE_MAX && bytes[start] !== DOT;
+  for (let i = start; isUsual; i++) {
+    if (i === end) return undefined;
+    const byte = bytes[i]!;
+    if (byte === SLASH || byte === 0 || byte > ASCII_MAX) break;
+  }
+  // What is no UTF-8 is longer as the name of a directory.
+  const text = decodeUtf8(bytes, start, end);
+  return faultOf(text, utf8Length(text));
+}
+
+const DOT = 0x2e;
+const SLASH = 0x2f;
+const ASCII_MAX = 0x7f;
 
 function faultOf(text: string, size: number): string | undefined {
   if (size === 0) return "the topic is empty";

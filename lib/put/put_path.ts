@@ -33,6 +33,7 @@ import {
   type RecordDefaults,
 } from "../message/outgoing_record.ts";
 import { PutResult } from "../message/put_result.ts";
+import { QUEUE_OFFSET_MAX } from "../message/record_layout.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { Refusals } from "../segment/waiters.ts";
 import type { PhysicalOffset } from "../units.ts";
@@ -45,6 +46,12 @@ export interface PutPathContext {
   /** Hurries the queues, which are too far behind the log. */
   readonly flushQueues: () => void;
 }
+
+/**
+ * From here on a queue takes no message: a record's QUEUEOFFSET is not believed beyond 2^48, and puts may
+ * be waiting.
+ */
+const QUEUE_OFFSET_PUT_END = QUEUE_OFFSET_MAX - 2 ** 24;
 
 const NO_QUEUES: readonly ConsumeQueue[] = [];
 
@@ -142,6 +149,8 @@ export class PutPath {
     const [first] = records as readonly [OutgoingRecord];
     const lightQueues = this.#lightQueuesOf(records);
     const queue = this.#context.queues.findOrCreate(first.topic, first.queueId);
+    refuseIfFull(queue);
+    for (const lightQueue of lightQueues) refuseIfFull(lightQueue);
     const { gate } = this.#context.log;
     // Behind others it waits for whatever they wait for.
     let blocked: Blocked = "buffer";
@@ -259,6 +268,13 @@ function refuseIf(violation: Violation | undefined): void {
   if (violation) {
     throw new PutError(violation.status, "not stored", `Cannot put: ${violation.reason}`);
   }
+}
+
+/** Only a damaged store comes so far. */
+function refuseIfFull({ nextOffset, topic, queueId }: ConsumeQueue): void {
+  if (nextOffset < QUEUE_OFFSET_PUT_END) return;
+  const reason = `queue ${topic}/${queueId} ends at ${nextOffset}: it holds no more`;
+  refuseIf({ status: "MESSAGE_ILLEGAL", reason });
 }
 
 function withOffsets(

@@ -87,8 +87,10 @@ export async function* readLog(
           bad = { kind, offset, declaredSize, reason, path, position };
           break;
         }
-        default:
-          entries.push(step);
+        default: {
+          const { kind, offset, size } = step;
+          entries.push({ kind, offset, size });
+        }
       }
       return undefined;
     });

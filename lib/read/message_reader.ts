@@ -8,16 +8,25 @@
 import type { CommitLog } from "../commit_log/commit_log.ts";
 import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
-import { isFiller, isUnit, UNIT_BYTES, unitOffset, unitSize } from "../consume_queue/queue_unit.ts";
+import {
+  isFiller,
+  isMarkedLost,
+  isUnit,
+  UNIT_BYTES,
+  unitOffset,
+  unitSize,
+} from "../consume_queue/queue_unit.ts";
 import { StoreError } from "../errors.ts";
 import { isHoleRecord } from "../message/hole_record.ts";
 import {
   PROPERTY_INNER_MULTI_DISPATCH,
   PROPERTY_INNER_MULTI_QUEUE_OFFSET,
+  SCHEDULE_TOPIC,
 } from "../message/property_names.ts";
 import {
   checkRecord,
   decodeRecord,
+  type RecordCheck,
   type RecordCheckOptions,
   type StoredMessage,
 } from "../message/record.ts";
@@ -126,19 +135,14 @@ export class MessageReader {
     const segment = log.segments.find(offset);
     if (!segment || offset >= limit) return undefined;
     const most = Math.min(segment.start + segment.size, limit) - offset;
-    let bytes = await log.read(offset, Math.min(LOOKUP_BYTES, most), limit);
-    if (!bytes) return undefined;
-    let check = checkRecord(bytes, 0, bytes.length, offset, this.#check);
-    if (check.kind === "short" && check.needed > bytes.length && check.needed <= most) {
+    let bytes: Buffer | undefined;
+    let check: RecordCheck = { kind: "short", needed: Math.min(LOOKUP_BYTES, most) };
+    while (check.kind === "short" && check.needed > (bytes?.length ?? 0) && check.needed <= most) {
       bytes = await log.read(offset, check.needed, limit);
       if (!bytes) return undefined;
       check = checkRecord(bytes, 0, bytes.length, offset, this.#check);
-      if (check.kind === "short" && check.needed <= most) {
-        bytes = (await log.read(offset, check.needed, limit)) as Buffer;
-        check = checkRecord(bytes, 0, bytes.length, offset, this.#check);
-      }
     }
-    if (check.kind === "record") {
+    if (bytes && check.kind === "record") {
       const message = decodeRecord(Buffer.from(bytes.subarray(0, check.size)));
       if (!isHoleRecord(message)) return message;
       throw damaged(offset, "recovery kept the bytes aside", segment.path, segment.start);
@@ -216,7 +220,9 @@ class Scan {
       while (this.#next < end && !full) {
         const units = await this.#units(Math.min(unitsPerRead, end - this.#next));
         if (!units && this.#messages.length === 0) {
-          return this.#answer("OFFSET_FOUND_NULL", fileEnd, min, max);
+          // Many files may be missing in a row.
+          const next = Math.min(this.#queue.heldFrom(fileEnd), max);
+          return this.#answer("OFFSET_FOUND_NULL", next, min, max);
         }
         full = !units || (await this.#take(units));
       }
@@ -226,7 +232,7 @@ class Scan {
 
   async #units(count: number): Promise<Buffer | undefined> {
     try {
-      const units = await this.#queue.units(this.#next, count);
+      const units = await this.#queue.unitsAsTheyAre(this.#next, count);
       return units.length > 0 ? units : undefined;
     } catch (error) {
       // A missing queue file is an answer of its own; a failed read is not.
@@ -254,8 +260,15 @@ class Scan {
         this.#missed = "NO_MATCHED_MESSAGE";
         continue;
       }
-      const message = await this.#read(place, this.#following(units, at), queueOffset);
+      // A unit of the schedule topic has no room for the mark: it tells a time.
+      const mayBeLost = isMarkedLost(units, at) || this.#queue.topic === SCHEDULE_TOPIC;
+      const following = this.#following(units, at);
+      const message = await this.#read(place, following, queueOffset, mayBeLost);
       if (message instanceof StoreError) return this.#stopAt(queueOffset, message);
+      if (message === "lost") {
+        this.#missed = "MESSAGE_WAS_REMOVING";
+        continue;
+      }
       if (!message) {
         this.#missed = "MESSAGE_WAS_REMOVING";
         const { segments } = this.#context.log;
@@ -306,12 +319,16 @@ class Scan {
     return true;
   }
 
-  /** @returns The message, what is wrong with it, or `undefined` if its file is gone. */
+  /**
+   * @returns The message, what is wrong with it, `undefined` if its file is gone, or `"lost"` if
+   *   recovery found it damaged.
+   */
   async #read(
     place: RecordPlace,
     following: Iterable<RecordPlace>,
     queueOffset: QueueOffset,
-  ): Promise<StoredMessage | StoreError | undefined> {
+    mayBeLost: boolean,
+  ): Promise<StoredMessage | StoreError | "lost" | undefined> {
     const { offset, size } = place;
     const { segments } = this.#context.log;
     let bytes: Buffer | undefined;
@@ -334,13 +351,26 @@ class Scan {
     }
     // A copy: a kept body must not keep the whole window.
     const message = decodeRecord(Buffer.from(bytes));
-    return isIn(message, this.#queue, queueOffset)
-      ? message
-      : this.#damagedUnit(queueOffset, message);
+    const own = offsetsIn(message, this.#queue);
+    if (own.includes(queueOffset)) return message;
+    // A lost message's unit leads to the next one (`queue_assembly.ts`).
+    const next = mayBeLost ? own.find((offset) => offset > queueOffset) : undefined;
+    const isLost = next !== undefined && (await this.#isUnitOf(next, place));
+    return isLost ? "lost" : this.#damagedUnit(queueOffset, message);
+  }
+
+  async #isUnitOf(queueOffset: QueueOffset, { offset, size }: RecordPlace): Promise<boolean> {
+    const unit = await this.#queue.unitsAsTheyAre(queueOffset, 1);
+    return (
+      unit.length > 0 &&
+      isUnit(unit, 0) &&
+      unitSize(unit, 0) === size &&
+      unitOffset(unit, 0) === offset
+    );
   }
 
   #damagedUnit(queueOffset: QueueOffset, found?: StoredMessage): StoreError {
-    const { topic, queueId, directory } = this.#queue;
+    const { topic, queueId } = this.#queue;
     return new StoreError(
       "STORE_QUEUE_DAMAGED",
       `Cannot read message ${queueOffset} of queue ${topic}/${queueId}: its unit leads to ${
@@ -348,7 +378,10 @@ class Scan {
           ? `message ${found.queueOffset} of queue ${found.topic}/${found.queueId} at ${found.physicalOffset}`
           : "no record"
       }`,
-      found ? { offset: found.physicalOffset, path: directory } : { path: directory },
+      {
+        ...this.#queue.placeOf(queueOffset),
+        ...(found ? { offset: found.physicalOffset } : {}),
+      },
     );
   }
 
@@ -389,18 +422,12 @@ function answer(
   };
 }
 
-/** Whether the message is that one of the queue, its own or a light queue that it entered. */
-function isIn(
-  message: StoredMessage,
-  { topic, queueId }: ConsumeQueue,
-  offset: QueueOffset,
-): boolean {
-  if (message.topic === topic) {
-    return message.queueId === queueId && message.queueOffset === offset;
-  }
+/** Where the message says that it is in the queue, its own or a light one that it entered. */
+function offsetsIn(message: StoredMessage, { topic, queueId }: ConsumeQueue): QueueOffset[] {
+  if (message.topic === topic) return message.queueId === queueId ? [message.queueOffset] : [];
   const names = message.properties?.get(PROPERTY_INNER_MULTI_DISPATCH)?.split(",") ?? [];
   const offsets = message.properties?.get(PROPERTY_INNER_MULTI_QUEUE_OFFSET)?.split(",") ?? [];
-  return names.some((name, i) => name === topic && Number(offsets[i]) === offset);
+  return offsets.filter((_, i) => names[i] === topic).map(Number);
 }
 
 function damaged(

@@ -19,6 +19,7 @@ import type { FilePosition, PhysicalOffset } from "../units.ts";
 
 /** What is read, copied or zeroed at once. */
 export const PIECE_BYTES = 1024 * 1024;
+export const ZEROS = Buffer.alloc(PIECE_BYTES);
 
 /** Where and how evidence is kept. */
 export interface EvidenceContext {
@@ -67,8 +68,9 @@ export async function saveEvidence(
     withSegment(context, segment, async (file) => {
       for (let position = from; position < to; position += PIECE_BYTES) {
         const bytes = Buffer.allocUnsafeSlow(Math.min(PIECE_BYTES, to - position));
-        const got = await readFully(file, bytes, position);
-        await writeFully(target, [bytes.subarray(0, got)], position - from);
+        const piece = bytes.subarray(0, await readFully(file, bytes, position));
+        // The copy has its length already: what is zero stays a hole in it.
+        if (!isZero(piece)) await writeFully(target, [piece], position - from);
       }
     });
   const file = { staging: own, path, size: to - from, fill: copy };
@@ -83,6 +85,11 @@ export async function saveEvidence(
     });
   }
   return path;
+}
+
+/** @param bytes At most a piece. */
+export function isZero(bytes: Buffer): boolean {
+  return bytes.compare(ZEROS, 0, bytes.length) === 0;
 }
 
 /** @throws {StoreError} `STORE_IO` naming the segment. */

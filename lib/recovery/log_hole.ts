@@ -6,8 +6,8 @@
  * @module
  */
 
-import { writeFully } from "../io/fully.ts";
-import { coverHole } from "../message/hole_record.ts";
+import { readFully, writeFully } from "../io/fully.ts";
+import { coverHole, type HoleCrc } from "../message/hole_record.ts";
 import type { SegmentQueue } from "../segment/segment_queue.ts";
 import type { PhysicalOffset } from "../units.ts";
 import { type EvidenceContext, saveEvidence, withSegment } from "./evidence.ts";
@@ -25,7 +25,7 @@ export interface BadPlace {
 export interface LogHole extends BadPlace {
   /** Bytes up to the next whole record; missing files in between count. */
   readonly size: number;
-  /** Store time of the last record before it, in ms. */
+  /** Store time of the last record before it, or of the next one if none is known, in ms. */
   readonly storeTimestamp: number;
 }
 
@@ -44,13 +44,13 @@ export interface MendedHole extends LogHole {
  * Saves the bytes of a hole and covers it. Both survive a power cut once this resolves; one in the
  * middle leaves a hole, and its evidence, for the next recovery.
  *
- * @param withCrc Whether the covering records carry a CRC of their own.
+ * @param crc Whether the covering records carry a CRC of their own.
  * @throws {StoreError} `STORE_IO` naming the file.
  */
 export async function mendHole(
   segments: SegmentQueue,
   hole: LogHole,
-  withCrc: boolean,
+  crc: HoleCrc,
   context: EvidenceContext,
 ): Promise<MendedHole> {
   const evidence: string[] = [];
@@ -61,7 +61,7 @@ export async function mendHole(
     const fileEnd = segment.start + segment.size;
     const to = Math.min(end, fileEnd);
     if (from >= to) continue;
-    const pieces = coverHole(from, to, fileEnd, hole.storeTimestamp, withCrc);
+    const pieces = coverHole(from, to, fileEnd, hole.storeTimestamp, crc);
     if (!pieces) {
       covered = false;
       continue;
@@ -70,7 +70,11 @@ export async function mendHole(
     evidence.push(await saveEvidence(context, "hole", segment, start, stop));
     await withSegment(context, segment, async (file) => {
       for (const { offset, bytes } of pieces) {
-        await writeFully(file, [bytes], offset - segment.start);
+        const position = offset - segment.start;
+        // A file that lost a gigabyte to zeros need not be given it back as blocks.
+        const there = Buffer.allocUnsafeSlow(bytes.length);
+        await readFully(file, there, position);
+        if (!there.equals(bytes)) await writeFully(file, [bytes], position);
       }
       await file.fdatasync();
     });

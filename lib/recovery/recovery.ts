@@ -7,10 +7,12 @@
  * 2. The log is read from there; every record that is whole and states its own offset gets its
  *    units. Damage with such a record behind it is a hole (`damagedLogPolicy: "keep"`); other damage,
  *    or the first one at all (`"cut"`), is where the log ends.
- * 3. Holes are saved and covered. What lies behind the end is saved and zeroed; units that point
- *    there are dropped.
- * 4. A queue that does not agree with the log is rebuilt by a walk over all of it, which cuts
- *    nothing: a damaged record before the scan's start is left where it is.
+ * 3. Units that point behind the end are dropped. A queue that does not agree with the log is rebuilt
+ *    by a walk over all of it, which cuts nothing: a damaged record before the scan's start is left
+ *    where it is.
+ * 4. The queues are made durable, with the places of lost messages, and only then are holes saved and
+ *    covered: a RocketMQ that opens the store in between must not build queues from a log that has
+ *    them covered. What lies behind the end is saved and zeroed.
  *
  * Nothing is changed before `abort` is on disk, so a crash in the middle leads back here.
  *
@@ -24,30 +26,36 @@ import {
   type Watermarks,
   writeCheckpoint,
 } from "../checkpoint/store_checkpoint.ts";
-import { findNextRecord, scanLog } from "../commit_log/log_scanner.ts";
+import { findNextRecord, type ScanStep, scanLog } from "../commit_log/log_scanner.ts";
 import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import { isFiller, unitOffset, unitSize } from "../consume_queue/queue_unit.ts";
-import { type Dispatched, queuesOf } from "../dispatch/dispatcher.ts";
+import type { Dispatched } from "../dispatch/dispatcher.ts";
 import { StoreError } from "../errors.ts";
 import type { Clock } from "../io/clock.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import type { StorePaths } from "../io/store_paths.ts";
 import { type DispatchRequest, dispatchRequestOf } from "../message/dispatch_request.ts";
-import { isHoleRecordAt } from "../message/hole_record.ts";
+import { type HoleCrc, isHoleRecordAt } from "../message/hole_record.ts";
 import { LIGHT_QUEUE_PREFIX } from "../message/light_queues.ts";
 import { checkRecord, type RecordCheckOptions } from "../message/record.ts";
-import { BLANK_SIZE, RECORD_SIZE_MIN } from "../message/record_layout.ts";
+import { BLANK_SIZE } from "../message/record_layout.ts";
 import type { DelayLevels } from "../message/tags_code.ts";
+import { isTornRecord } from "../message/torn_record.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
+import type { Segment } from "../segment/segment.ts";
 import type { PhysicalOffset } from "../units.ts";
 import { type BadPlace, type LogHole, type MendedHole, mendHole } from "./log_hole.ts";
+import { QueueAssembly, type QueueAssemblyContext } from "./queue_assembly.ts";
+import { rewriteLog } from "./rewrite.ts";
 import { chooseScanStart, type ScanStart } from "./scan_start.ts";
 import type { StoreFiles } from "./store_files.ts";
-import { cutTail, lastNonZero } from "./tail_cut.ts";
+import { cutTail, isZeroFrom } from "./tail_cut.ts";
 
 /** Units gathered in memory before they are written, while the log is scanned. */
 const UNWRITTEN_UNITS_MAX = 1_000_000;
+/** A clock may be set back by so much, in ms, and a broker cannot be started again in less. */
+const CLOCK_STEP_MAX_MS = 1000;
 
 /** What recovery found and did. */
 export interface RecoveryReport {
@@ -69,11 +77,24 @@ export interface RecoveryReport {
   /** Damaged places that were left, since they lie before the scan's start. */
   readonly left: readonly BadPlace[];
   /** Files missing from the middle of the log. */
-  readonly gaps: readonly { readonly offset: PhysicalOffset; readonly size: number }[];
+  readonly gaps: readonly LogRange[];
+  /** What the checkpoint vouches for behind the end: it was durable, and is gone. */
+  readonly vanished: LogRange | undefined;
+  /**
+   * Whole records that no queue leads to: each claims a place in its queue that cannot be its own, as
+   * one whose header is damaged does.
+   */
+  readonly misplaced: readonly PhysicalOffset[];
   /** Queues that were rebuilt from the log, as `topic/queueId`. */
   readonly rebuiltQueues: readonly string[];
   /** Files behind the end that held nothing. */
   readonly removedFiles: readonly string[];
+}
+
+/** A part of the log, in bytes. */
+export interface LogRange {
+  readonly offset: PhysicalOffset;
+  readonly size: number;
 }
 
 export interface Recovered {
@@ -89,6 +110,8 @@ export interface RecoveryContext {
   readonly clock: Clock;
   readonly options: ResolvedOptions;
   readonly delayLevels: DelayLevels;
+  /** A sync of the log failed since it was last recovered: what can be read may be on no device. */
+  readonly syncFailed: boolean;
 }
 
 export async function recover(store: StoreFiles, context: RecoveryContext): Promise<Recovered> {
@@ -112,7 +135,7 @@ export function checkLogIsThere({ segments, queues }: StoreFiles, options: Resol
   }
 }
 
-/** What the walk over the log found. */
+/** What the scan of the log found. */
 interface Scan {
   /**
    * Where the log goes on: at the blank record before `behind` if no file follows it, since RocketMQ
@@ -124,7 +147,26 @@ interface Scan {
   /** What lies there, if it is no record. */
   readonly bad: BadPlace | undefined;
   readonly records: number;
+  readonly last: Dispatched | undefined;
   readonly holes: readonly LogHole[];
+  readonly gaps: readonly LogRange[];
+  readonly misplaced: ReadonlySet<PhysicalOffset>;
+}
+
+/** Where a walk over whole records stopped. */
+interface Walk {
+  readonly offset: PhysicalOffset;
+  /** What lies there, if it is no record. */
+  readonly bad: BadPlace | undefined;
+  /** The blank record that ends there, if that is the end of the log's files. */
+  readonly blank: PhysicalOffset | undefined;
+}
+
+interface WalkVisitor {
+  record?(request: DispatchRequest): void;
+  gap?(gap: LogRange): void;
+  /** Whether a blank record is damage: it says that the file is longer or shorter than it is. */
+  isHole(blank: LogRange): boolean | Promise<boolean>;
 }
 
 class Recovery {
@@ -136,13 +178,8 @@ class Recovery {
   /** Some queue is lost, nobody knows which: all are rebuilt. */
   #allSuspect = false;
   readonly #left: BadPlace[] = [];
-  readonly #gaps: { offset: PhysicalOffset; size: number }[] = [];
-  #last: Dispatched | undefined;
-  #unwritten = 0;
   /** Nothing but zeros from here on, if that is known. */
   #zeroFrom: PhysicalOffset | undefined;
-  /** Bytes met so far that may have been records of any queue. */
-  #missingBytes = 0;
 
   constructor(store: StoreFiles, context: RecoveryContext) {
     this.#store = store;
@@ -155,61 +192,77 @@ class Recovery {
 
   async run(): Promise<Recovered> {
     const { segments, queues, cleanStop, checkpoint } = this.#store;
+    const { watermarks } = checkpoint;
     await this.#extendShortFiles();
     if (!segments.first) for (const queue of queues) await queue.reset();
     const unitsKnown = cleanStop && !this.#context.options.recoverWholeLog;
     const start = await this.#loadQueues();
-    const { watermarks } = checkpoint;
-    if (watermarks && (unitsKnown || watermarks.queuesEnd === start.offset)) {
-      this.#compareCounts(watermarks);
-    }
+    const isCounted = watermarks && (unitsKnown || watermarks.queuesEnd === start.offset);
+    if (isCounted) this.#compareCounts(watermarks);
+    const isVouched = isCounted === true && !this.#allSuspect;
     await this.#compareLastUnits();
-    let scan = await this.#scan(start.offset, unitsKnown);
-    if (scan === "damaged") {
+    let scan: Scan | "damaged" = "damaged";
+    if (unitsKnown) {
+      const units = isVouched ? "vouched" : "complete";
+      scan = await this.#scan(start.offset, units, watermarks?.queuesEnd ?? 0, true);
       // Units of what may be lost are no evidence: as after a crash, only whole records count.
-      for (const queue of queues) await queue.findEnd(start.offset);
-      scan = await this.#scan(start.offset, false);
+      if (scan === "damaged") for (const queue of queues) await queue.findEnd(start.offset);
     }
-    const { end, behind, bad, records, holes: found } = scan as Scan;
-    const context = {
+    if (scan === "damaged") {
+      const isWhole = start.offset <= (segments.minOffset ?? 0);
+      const units = isWhole ? "none" : isVouched ? "vouched" : "unvouched";
+      scan = (await this.#scan(start.offset, units, 0, false)) as Scan;
+    }
+    const { end, behind, bad } = scan;
+    for (const queue of queues) {
+      if (queue.maxPhysicalOffset > end) await queue.findEnd(end);
+    }
+    const rebuilt = await this.#rebuild(end, scan.holes);
+    const isUntouched =
+      unitsKnown && !bad && scan.holes.length === 0 && rebuilt.queues.length === 0;
+    await this.#settleQueues(isUntouched);
+    const evidence = {
       ...this.#context,
       own: this.#context.paths.logOwn,
       now: this.#context.clock.now(),
     };
-    const { enabledAppendPropCRC, forceVerifyPropCRC } = this.#context.options;
     const holes: MendedHole[] = [];
-    for (const hole of found) {
-      const withCrc = enabledAppendPropCRC || forceVerifyPropCRC;
-      holes.push(await mendHole(segments, hole, withCrc, context));
+    for (const hole of scan.holes) {
+      holes.push(await mendHole(segments, hole, this.#holeCrc, evidence));
     }
     const cut = await cutTail(segments, behind, {
-      ...context,
+      ...evidence,
       trustBlocks: cleanStop && watermarks?.logEnd === end,
       isZero: this.#zeroFrom === behind,
     });
-    for (const queue of queues) {
-      if (queue.maxPhysicalOffset > end) await queue.findEnd(end);
+    const logEnd = watermarks?.logEnd ?? 0;
+    if (this.#context.syncFailed) {
+      await rewriteLog(segments, Math.min(start.offset, logEnd), end, this.#context);
     }
-    const rebuiltQueues = await this.#rebuild(end);
-    const untouched = unitsKnown && !bad && holes.length === 0 && rebuiltQueues.length === 0;
-    await this.#settleQueues(untouched);
     await this.#forceLog(start.offset, end);
     return {
-      last: this.#last ?? (await this.#lastBefore(end)),
+      last: scan.last ?? (await this.#lastBefore(end)),
       report: {
         cleanStop,
         checkpoint,
         scanStart: start,
-        scannedRecords: records,
+        scannedRecords: scan.records,
         end,
         cut: bad && cut.droppedBytes > 0 ? { ...bad, ...cut } : undefined,
         holes,
         left: this.#left,
-        gaps: this.#gaps,
-        rebuiltQueues,
+        gaps: scan.gaps,
+        vanished: logEnd > end ? { offset: end, size: logEnd - end } : undefined,
+        misplaced: [...new Set([...scan.misplaced, ...rebuilt.misplaced])].sort((a, b) => a - b),
+        rebuiltQueues: rebuilt.queues,
         removedFiles: cut.removedFiles,
       },
     };
+  }
+
+  get #holeCrc(): HoleCrc {
+    const { enabledAppendPropCRC, forceVerifyPropCRC } = this.#context.options;
+    return forceVerifyPropCRC ? "always" : enabledAppendPropCRC ? "if it fits" : "never";
   }
 
   async #extendShortFiles(): Promise<void> {
@@ -280,99 +333,225 @@ class Recovery {
   /**
    * Reads the log from `from` on and gives every record its units.
    *
+   * @param units What the queues have already; their units of records below `unitsEnd` are theirs.
    * @param unitsKnown Queues were loaded up to their own ends. With damage in the log they are not to
-   *   be believed: then nothing was done, and the answer is `"damaged"`.
+   *   be believed, and the answer is `"damaged"`.
    */
-  async #scan(from: PhysicalOffset, unitsKnown: boolean): Promise<Scan | "damaged"> {
-    const { segments } = this.#store;
-    const whole = from <= (segments.minOffset ?? 0);
+  async #scan(
+    from: PhysicalOffset,
+    units: QueueAssemblyContext["units"],
+    unitsEnd: PhysicalOffset,
+    unitsKnown: boolean,
+  ): Promise<Scan | "damaged"> {
+    const assembly = this.#assembly(units, unitsEnd, (queue) => !this.#suspects.has(queue));
+    const { misplaced } = assembly;
     const holes: LogHole[] = [];
-    let blank: PhysicalOffset | undefined;
+    const gaps: LogRange[] = [];
     let records = 0;
-    let behind = from;
+    let last: Dispatched | undefined;
+    const visitor: WalkVisitor = {
+      record({ physicalOffset: offset, size, storeTimestamp }) {
+        records++;
+        last = { offset, end: offset + size, storeTimestamp };
+      },
+      gap: (gap) => gaps.push(gap),
+      isHole: async ({ offset, size }) =>
+        (await this.#findSuccessor(offset, offset + size, assembly, last)) !== undefined,
+    };
+    for (let offset = from; ; ) {
+      const walk = await this.#walk(offset, Number.POSITIVE_INFINITY, assembly, visitor);
+      const { offset: behind, bad, blank } = walk;
+      const isEnd = !bad || (await this.#isEnd(bad.offset));
+      if (!isEnd && unitsKnown) return "damaged";
+      const hole = isEnd ? undefined : await this.#holeAt(bad, assembly, last);
+      if (!hole) {
+        assembly.finish();
+        return { end: blank ?? behind, behind, bad, records, last, holes, gaps, misplaced };
+      }
+      holes.push(hole);
+      gaps.push(...this.#gapsIn(hole));
+      assembly.missed(hole.size);
+      offset = hole.offset + hole.size;
+    }
+  }
+
+  #assembly(
+    units: QueueAssemblyContext["units"],
+    unitsEnd: PhysicalOffset,
+    wanted: QueueAssemblyContext["wanted"],
+  ): QueueAssembly {
+    const { segments, queues } = this.#store;
+    return new QueueAssembly({
+      queues,
+      multiDispatch: this.#context.options.enableMultiDispatch,
+      logMin: segments.minOffset ?? 0,
+      logFileSize: segments.fileSize,
+      units,
+      unitsEnd,
+      suspects: this.#suspects,
+      wanted,
+    });
+  }
+
+  /** Walks over whole records, from one on up to `to`, and puts their units together. */
+  async #walk(
+    from: PhysicalOffset,
+    to: PhysicalOffset,
+    assembly: QueueAssembly,
+    visitor: WalkVisitor,
+  ): Promise<Walk> {
+    const { segments } = this.#store;
+    const cuts = this.#context.options.damagedLogPolicy === "cut";
+    let blank: PhysicalOffset | undefined;
+    let offset = from;
     for (;;) {
-      const met = { bad: undefined as BadPlace | undefined, full: false };
-      behind = await scanLog(segments, behind, this.#check, (step) => {
+      const met: {
+        bad?: BadPlace;
+        oddBlank?: Extract<ScanStep, { kind: "blank" }>;
+        full?: boolean;
+      } = {};
+      offset = await scanLog(segments, offset, this.#check, (step) => {
+        if (step.offset >= to) return "stop";
         blank = step.kind === "blank" && step.size >= BLANK_SIZE ? step.offset : undefined;
-        if (step.kind === "record") {
-          if (this.#unwritten >= UNWRITTEN_UNITS_MAX) {
-            met.full = true;
-            return "stop";
+        switch (step.kind) {
+          case "record": {
+            if (assembly.unwritten >= UNWRITTEN_UNITS_MAX) {
+              met.full = true;
+              return "stop";
+            }
+            if (this.#isTorn(step.bytes, step.at, step.offset)) {
+              met.bad = this.#tornPlace(step.offset);
+              return "stop";
+            }
+            const request = dispatchRequestOf(step.bytes, step.at, this.#context.delayLevels);
+            visitor.record?.(request);
+            assembly.add(request);
+            if (isHoleRecordAt(step.bytes, step.at)) assembly.missed(step.size);
+            break;
           }
-          records++;
-          const request = dispatchRequestOf(step.bytes, step.at, this.#context.delayLevels);
-          this.#last = {
-            offset: step.offset,
-            end: step.offset + step.size,
-            storeTimestamp: request.storeTimestamp,
-          };
-          this.#dispatch(request, whole);
-          if (isHoleRecordAt(step.bytes, step.at)) this.#missingBytes += step.size;
-        } else if (step.kind === "blank") {
-          // It may cover a hole: nothing tells it from others, and this is but a bound.
-          this.#missingBytes += step.size;
-        } else if (step.kind === "gap") {
-          this.#gaps.push({ offset: step.offset, size: step.size });
-          this.#missingBytes += step.size;
-        } else if (step.kind === "bad") {
-          const { offset, path, position, reason } = step;
-          met.bad = { offset, path, position, reason };
+          case "blank":
+            if (step.declaredSize !== step.size && !cuts) {
+              met.oddBlank = step;
+              return "stop";
+            }
+            // It may cover a hole: nothing tells it from others.
+            assembly.missed(step.size);
+            break;
+          case "gap":
+            visitor.gap?.({ offset: step.offset, size: step.size });
+            assembly.missed(step.size);
+            break;
+          case "bad": {
+            const { offset, path, position, reason } = step;
+            met.bad = { offset, path, position, reason };
+          }
         }
         return undefined;
       });
-      if (met.full) {
+      const { bad, oddBlank, full } = met;
+      if (oddBlank && (await visitor.isHole(oddBlank))) {
+        return { offset, bad: this.#damagedBlank(oddBlank), blank: undefined };
+      }
+      if (oddBlank) {
+        assembly.missed(oddBlank.size);
+        offset = oddBlank.offset + oddBlank.size;
+      } else if (full) {
         await this.#commitQueues();
-        continue;
+        assembly.unwritten = 0;
+      } else {
+        return { offset, bad, blank };
       }
-      const { bad } = met;
-      const hole = bad && (await this.#holeAt(bad, unitsKnown));
-      if (hole === "damaged") {
-        this.#gaps.length = 0;
-        this.#missingBytes = 0;
-        this.#last = undefined;
-        return hole;
-      }
-      if (!hole) return { end: blank ?? behind, behind, bad, records, holes };
-      holes.push(hole);
-      this.#missingBytes += hole.size;
-      behind = hole.offset + hole.size;
     }
   }
 
-  /** Whether whole records follow a bad place: it is then no end but a hole. */
-  async #holeAt(bad: BadPlace, unitsKnown: boolean): Promise<LogHole | "damaged" | undefined> {
-    if (this.#context.options.damagedLogPolicy === "cut") return undefined;
-    const { segments } = this.#store;
-    if (await this.#isZeroFrom(bad.offset)) {
-      this.#zeroFrom = bad.offset;
-      return undefined;
-    }
-    if (unitsKnown) return "damaged";
-    const storeTimestamp = this.#last?.storeTimestamp ?? 0;
-    for (let from = bad.offset; ; ) {
-      const segment = segments.find(from) ?? segments.nextFrom(from);
-      if (!segment) return undefined;
-      const fileEnd = segment.start + segment.size;
-      const found = await findNextRecord(
-        segments,
-        Math.max(from, segment.start),
-        this.#check,
-        (bytes, at) => this.#isSuccessor(bytes, at, storeTimestamp),
-      );
-      if (found < fileEnd) return { ...bad, size: found - bad.offset, storeTimestamp };
-      from = fileEnd;
-    }
+  #damagedBlank({ offset, size, declaredSize }: Extract<ScanStep, { kind: "blank" }>): BadPlace {
+    const { path, start } = this.#store.segments.find(offset) as Segment;
+    const reason = `a blank record of ${declaredSize} bytes, where ${size} are left in the file`;
+    return { offset, path, position: offset - start, reason };
   }
 
-  async #isZeroFrom(offset: PhysicalOffset): Promise<boolean> {
+  /** Whether the log ends at a bad place, whatever whole records follow. */
+  async #isEnd(offset: PhysicalOffset): Promise<boolean> {
+    if (this.#context.options.damagedLogPolicy === "cut") return true;
     const { cleanStop, checkpoint, segments } = this.#store;
     const trustBlocks = cleanStop && checkpoint.watermarks?.logEnd === offset;
     for (const segment of segments.segments) {
       if (segment.start + segment.size <= offset) continue;
       const from = Math.max(offset - segment.start, 0);
-      if ((await lastNonZero(this.#context, segment, from, trustBlocks)) > from) return false;
+      if (!(await isZeroFrom(this.#context, segment, from, trustBlocks))) return false;
     }
+    this.#zeroFrom = offset;
     return true;
+  }
+
+  /** A bad place that whole records follow is no end but a hole. */
+  async #holeAt(
+    bad: BadPlace,
+    assembly: QueueAssembly,
+    last: Dispatched | undefined,
+  ): Promise<LogHole | undefined> {
+    const next = await this.#findSuccessor(bad.offset, Number.POSITIVE_INFINITY, assembly, last);
+    if (!next) return undefined;
+    const { offset, storeTimestamp } = next;
+    return {
+      ...bad,
+      size: offset - bad.offset,
+      storeTimestamp: last?.storeTimestamp ?? storeTimestamp,
+    };
+  }
+
+  /** Files that are missing inside a hole. */
+  #gapsIn({ offset, size }: LogHole): LogRange[] {
+    const { segments } = this.#store;
+    const gaps: LogRange[] = [];
+    for (let from = offset; from < offset + size; ) {
+      const next = segments.find(from) ?? segments.nextFrom(from);
+      if (!next) break;
+      if (next.start > from) gaps.push({ offset: from, size: next.start - from });
+      from = next.start + next.size;
+    }
+    return gaps;
+  }
+
+  /** The first whole record behind a bad place, in files that begin before `to`. */
+  async #findSuccessor(
+    bad: PhysicalOffset,
+    to: PhysicalOffset,
+    assembly: QueueAssembly,
+    last: Dispatched | undefined,
+  ): Promise<{ offset: PhysicalOffset; storeTimestamp: number } | undefined> {
+    const { segments } = this.#store;
+    let storeTimestamp = 0;
+    const accept = (bytes: Buffer, at: number): boolean => {
+      const request = dispatchRequestOf(bytes, at, this.#context.delayLevels);
+      storeTimestamp = request.storeTimestamp;
+      return (
+        !this.#isTorn(bytes, at, request.physicalOffset) &&
+        this.#isSuccessor(request, assembly, last?.storeTimestamp ?? 0)
+      );
+    };
+    for (let from = bad; ; ) {
+      const segment = segments.find(from) ?? segments.nextFrom(from);
+      if (!segment || segment.start >= to) return undefined;
+      const fileEnd = segment.start + segment.size;
+      const start = Math.max(from, segment.start);
+      const offset = await findNextRecord(segments, start, this.#check, accept);
+      if (offset < fileEnd) return { offset, storeTimestamp };
+      from = fileEnd;
+    }
+  }
+
+  /** After a crash, behind what was durable: whether a power cut tore the record. */
+  #isTorn(bytes: Buffer, at: number, offset: PhysicalOffset): boolean {
+    const { segments, cleanStop, checkpoint } = this.#store;
+    if (cleanStop || offset < (checkpoint.watermarks?.logEnd ?? 0)) return false;
+    return isTornRecord(bytes, at, offset - segments.startOf(offset));
+  }
+
+  #tornPlace(offset: PhysicalOffset): BadPlace {
+    const { path, start } = this.#store.segments.find(offset) as Segment;
+    const reason = "a whole sector of its topic or properties is zero";
+    return { offset, path, position: offset - start, reason };
   }
 
   /**
@@ -380,100 +559,45 @@ class Recovery {
    * not zero, as RocketMQ's does, is older than the records before the damage, or its places in the
    * queues have been given to others since.
    */
-  #isSuccessor(bytes: Buffer, at: number, storeTimestamp: number): boolean {
-    const request = dispatchRequestOf(bytes, at, this.#context.delayLevels);
+  #isSuccessor(request: DispatchRequest, assembly: QueueAssembly, before: number): boolean {
     return (
-      request.storeTimestamp >= storeTimestamp &&
-      this.#queuesOf(request).every(([topic, queueId, offset]) => {
+      request.storeTimestamp >= before - CLOCK_STEP_MAX_MS &&
+      assembly.queuesOf(request).every(([topic, queueId, offset]) => {
         const queue = this.#store.queues.find(topic, queueId);
         return !queue || this.#suspects.has(queue) || offset >= queue.max;
       })
     );
   }
 
-  /** @param whole The scan began with the first record that the log has. */
-  #dispatch(request: DispatchRequest, whole: boolean): void {
-    for (const [topic, queueId, offset] of this.#queuesOf(request)) {
-      const queue = this.#store.queues.findOrCreate(topic, queueId);
-      if (this.#suspects.has(queue)) continue;
-      if (whole && queue.max === 0 && offset > 0) queue.startAt(offset);
-      this.#fillLost(queue, offset);
-      const result = queue.append(offset, request.physicalOffset, request.size, request.tagsCode);
-      if (result === "gap") this.#suspects.add(queue);
-      else if (result === "appended") this.#unwritten++;
-    }
-  }
-
-  /** No more messages can be missing than fit into the bytes that held no record. */
-  #fillLost(queue: ConsumeQueue, offset: number): void {
-    const missing = offset - queue.max;
-    if (missing > 0 && missing <= this.#missingBytes / RECORD_SIZE_MIN) queue.fillTo(offset);
-  }
-
-  #queuesOf(request: DispatchRequest): ReturnType<typeof queuesOf> {
-    return queuesOf(request, this.#context.options.enableMultiDispatch);
-  }
-
   /** Rebuilds the suspect queues from the whole log, up to `end`. */
-  async #rebuild(end: PhysicalOffset): Promise<string[]> {
-    const suspects = this.#suspects;
-    if (this.#allSuspect) for (const queue of this.#store.queues) suspects.add(queue);
-    if (suspects.size === 0 && !this.#allSuspect) return [];
-    const { segments } = this.#store;
+  async #rebuild(
+    end: PhysicalOffset,
+    holes: readonly LogHole[],
+  ): Promise<{ queues: string[]; misplaced: ReadonlySet<PhysicalOffset> }> {
+    const { segments, queues } = this.#store;
+    if (this.#allSuspect) for (const queue of queues) this.#suspects.add(queue);
+    const suspects = new Set(this.#suspects);
+    if (suspects.size === 0 && !this.#allSuspect) return { queues: [], misplaced: new Set() };
     await this.#disownCheckpoint();
     for (const queue of suspects) await queue.reset();
-    this.#missingBytes = 0;
-    let from = segments.minOffset ?? 0;
-    while (from < end) {
-      let bad: BadPlace | undefined;
-      let full = false;
-      from = await scanLog(segments, from, this.#check, (step) => {
-        if (step.offset >= end) return "stop";
-        if (step.kind === "gap" || step.kind === "blank") this.#missingBytes += step.size;
-        if (step.kind === "bad") {
-          bad = {
-            offset: step.offset,
-            path: step.path,
-            position: step.position,
-            reason: step.reason,
-          };
-        }
-        if (step.kind !== "record") return undefined;
-        if (this.#unwritten >= UNWRITTEN_UNITS_MAX) {
-          full = true;
-          return "stop";
-        }
-        if (isHoleRecordAt(step.bytes, step.at)) this.#missingBytes += step.size;
-        const request = dispatchRequestOf(step.bytes, step.at, this.#context.delayLevels);
-        for (const [topic, queueId, offset] of this.#queuesOf(request)) {
-          const queue = this.#store.queues.findOrCreate(topic, queueId);
-          if (this.#allSuspect) suspects.add(queue);
-          else if (!suspects.has(queue)) continue;
-          this.#appendRebuilt(queue, offset, request);
-        }
-        return undefined;
-      });
-      if (full) {
-        await this.#commitQueues();
-      } else if (bad) {
-        this.#left.push(bad);
-        const next = await findNextRecord(segments, from, this.#check);
-        this.#missingBytes += next - from;
-        from = next;
-      } else {
-        break;
-      }
+    const assembly = this.#assembly("none", 0, (queue) => {
+      if (this.#allSuspect) suspects.add(queue);
+      return suspects.has(queue);
+    });
+    const visitor: WalkVisitor = {
+      isHole: (blank) => holes.some(({ offset }) => offset === blank.offset),
+    };
+    for (let from = segments.minOffset ?? 0; from < end; ) {
+      const { offset, bad } = await this.#walk(from, end, assembly, visitor);
+      if (!bad) break;
+      const hole = holes.find((found) => found.offset === offset);
+      if (!hole) this.#left.push(bad);
+      from = hole ? offset + hole.size : await findNextRecord(segments, offset, this.#check);
+      assembly.missed(from - offset);
     }
-    return [...suspects].map(({ topic, queueId }) => `${topic}/${queueId}`).sort();
-  }
-
-  #appendRebuilt(queue: ConsumeQueue, offset: number, request: DispatchRequest): void {
-    if (queue.max === 0 && offset > 0) queue.startAt(offset);
-    this.#fillLost(queue, offset);
-    const { physicalOffset, size, tagsCode } = request;
-    if (queue.append(offset, physicalOffset, size, tagsCode) === "appended") this.#unwritten++;
-    // Its place in the queue can't be right: the place that was its own stays empty.
-    else this.#missingBytes += size;
+    assembly.finish();
+    const names = [...suspects].filter((queue) => queue.exists).map(nameOf);
+    return { queues: names.sort(), misplaced: assembly.misplaced };
   }
 
   /** A rebuild that is cut short must begin anew: until it is done nothing vouches for a queue. */
@@ -497,7 +621,6 @@ class Recovery {
 
   async #commitQueues(): Promise<void> {
     for (const queue of this.#store.queues) await queue.commit();
-    this.#unwritten = 0;
   }
 
   /** @param untouched Nothing was cut or rebuilt after a clean stop: what lies behind is zero. */
@@ -540,4 +663,8 @@ class Recovery {
     }
     return newest;
   }
+}
+
+function nameOf({ topic, queueId }: ConsumeQueue): string {
+  return `${topic}/${queueId}`;
 }

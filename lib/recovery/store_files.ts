@@ -11,11 +11,14 @@ import { ConsumeQueue, type QueueContext } from "../consume_queue/consume_queue.
 import { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import { UNIT_BYTES } from "../consume_queue/queue_unit.ts";
 import { StoreError } from "../errors.ts";
-import type { DirectoryEntry, FileSystem } from "../io/file_system.ts";
+import type { DirectoryEntry, FileStat, FileSystem } from "../io/file_system.ts";
 import type { StorePaths } from "../io/store_paths.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
-import { type Segment, segmentOf, segmentStart } from "../segment/segment.ts";
+import { type Segment, segmentName, segmentOf, segmentStart } from "../segment/segment.ts";
 import { SegmentQueue } from "../segment/segment_queue.ts";
+
+/** The largest size that a file of a store may be given (`MessageStoreConfig`: an int). */
+const FILE_SIZE_MAX = 2 ** 31 - 1;
 
 export interface StoreFiles {
   /** No `abort` file: the last stop was a clean one. */
@@ -44,28 +47,30 @@ export interface StoreFilesContext {
  */
 export async function listStoreFiles(context: StoreFilesContext): Promise<StoreFiles> {
   const { fileSystem, files, paths } = context;
-  const shortFiles: Segment[] = [];
-  const log = await listSegments(context, paths.commitLog, context.commitLogFileSize, 1);
-  shortFiles.push(...log.short);
-  const queueFiles: { topic: string; queueId: number; found: Found }[] = [];
-  let queueFileSize = context.consumeQueueFileSize;
+  /** Names by identity: through links one file may bear two, and be written to as both. */
+  const names = new Map<string, string>();
+  const logFiles = await filesOf(fileSystem, paths.commitLog, names);
+  const queueFolders: { topic: string; queueId: number; folder: Folder }[] = [];
   for (const topic of await list(fileSystem, paths.consumeQueue)) {
     if (topic.kind !== "directory") continue;
     const directory = join(paths.consumeQueue, topic.name);
     for (const queue of await list(fileSystem, directory)) {
       // RocketMQ skips names that are no whole numbers.
-      if (queue.kind !== "directory" || !/^\d{1,9}$/.test(queue.name)) continue;
-      const found = await listSegments(
-        context,
-        join(directory, queue.name),
-        queueFileSize,
-        UNIT_BYTES,
-      );
-      if (found.segments.length > 0 && context.adoptFileSizes) queueFileSize = found.fileSize;
-      queueFiles.push({ topic: topic.name, queueId: Number(queue.name), found });
-      shortFiles.push(...found.short);
+      if (queue.kind !== "directory" || !isQueueId(queue.name)) continue;
+      const folder = await filesOf(fileSystem, join(directory, queue.name), names);
+      queueFolders.push({ topic: topic.name, queueId: Number(queue.name), folder });
     }
   }
+  const adopt = (size: number, folders: readonly Folder[], unit: number): number =>
+    (context.adoptFileSizes ? usualSize(folders, unit) : undefined) ?? size;
+  const logFileSize = adopt(context.commitLogFileSize, [logFiles], 1);
+  const queueFileSize = adopt(
+    context.consumeQueueFileSize,
+    queueFolders.map(({ folder }) => folder),
+    UNIT_BYTES,
+  );
+  const log = segmentsOf(logFiles, logFileSize);
+  const shortFiles = [...log.short];
   const queueContext: QueueContext = {
     fileSystem,
     files,
@@ -74,69 +79,109 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
     fileSize: queueFileSize,
   };
   const queues = new ConsumeQueueTable(queueContext);
-  for (const { topic, queueId, found } of queueFiles) {
-    queues.add(new ConsumeQueue(queueContext, topic, queueId, found.segments));
+  for (const { topic, queueId, folder } of queueFolders) {
+    const { segments, short } = segmentsOf(folder, queueFileSize);
+    queues.add(new ConsumeQueue(queueContext, topic, queueId, segments));
+    shortFiles.push(...short);
   }
   return {
     cleanStop: !(await abortExists(fileSystem, paths.abort)),
     checkpoint: await readCheckpoint(fileSystem, paths.checkpoint),
-    segments: new SegmentQueue(paths.commitLog, log.fileSize, files, log.segments),
+    segments: new SegmentQueue(paths.commitLog, logFileSize, files, log.segments),
     queues,
     shortFiles,
   };
 }
 
-interface Found {
-  readonly segments: Segment[];
-  readonly short: Segment[];
-  readonly fileSize: number;
+/** A name of a queue's folder, as a store gives it: `007` is no queue, and not queue 7. */
+function isQueueId(name: string): boolean {
+  return /^\d{1,10}$/.test(name) && String(Number(name) | 0) === name;
+}
+
+/** The files of a folder of segments, in order. */
+interface Folder {
+  readonly directory: string;
+  readonly files: readonly {
+    readonly path: string;
+    readonly start: number;
+    readonly size: number;
+  }[];
 }
 
 /**
- * The segments of one folder. Sub-folders are passed over, as RocketMQ does; any other name, and
- * any size but the right one, is refused: only the last file may be too short.
+ * The files of one folder. Sub-folders are passed over, as RocketMQ does, unless one is in the way of a
+ * segment; any other name, and a file that was met before under another name, is refused.
  */
-async function listSegments(
-  { fileSystem, adoptFileSizes }: StoreFilesContext,
+async function filesOf(
+  fileSystem: FileSystem,
   directory: string,
-  configuredSize: number,
-  unit: number,
-): Promise<Found> {
+  names: Map<string, string>,
+): Promise<Folder> {
   const entries = (await list(fileSystem, directory))
-    .filter(({ kind }) => kind !== "directory")
+    .filter(({ name, kind }) => kind !== "directory" || segmentStart(name) !== undefined)
     .sort((a, b) => (a.name < b.name ? -1 : 1));
-  const unexpected = (path: string, why: string): StoreError =>
-    new StoreError("STORE_UNEXPECTED_FILE", `Cannot open ${path}: ${why}`, { path });
-  const found: { start: number; size: number; path: string }[] = [];
+  const files: Folder["files"][number][] = [];
   for (const { name, kind } of entries) {
     const path = join(directory, name);
     const start = segmentStart(name);
-    if (kind !== "file" || start === undefined) {
+    // A longer name may tell an offset that another file has.
+    if (kind !== "file" || start === undefined || segmentName(start) !== name) {
       throw unexpected(
         path,
         "a folder of segments holds only files named by their offset, 20 digits",
       );
     }
-    found.push({ start, path, size: (await stat(fileSystem, path)).size });
+    const { size, identity } = await stat(fileSystem, path);
+    const other = names.get(identity);
+    if (other !== undefined) throw unexpected(path, `it is the same file as ${other}`);
+    names.set(identity, path);
+    files.push({ path, start, size });
   }
-  const first = found[0];
-  const adopted = adoptFileSizes && first && first.size > 0 && first.size % unit === 0;
-  const fileSize = adopted ? first.size : configuredSize;
+  return { directory, files };
+}
+
+/** The size that most files have, if a store can have such files; of several the largest. */
+function usualSize(folders: readonly Folder[], unit: number): number | undefined {
+  const counts = new Map<number, number>();
+  for (const { files } of folders) {
+    for (const { size } of files) counts.set(size, (counts.get(size) ?? 0) + 1);
+  }
+  let usual: number | undefined;
+  for (const [size, count] of counts) {
+    if (size === 0 || size > FILE_SIZE_MAX || size % unit !== 0) continue;
+    const most = usual === undefined ? 0 : (counts.get(usual) as number);
+    if (count > most || (count === most && size > (usual as number))) usual = size;
+  }
+  return usual;
+}
+
+/** Any size but the right one is refused: only the last file may be too short. */
+function segmentsOf(
+  { directory, files }: Folder,
+  fileSize: number,
+): { readonly segments: Segment[]; readonly short: Segment[] } {
   const short: Segment[] = [];
-  const segments = found.map(({ start, size, path }, i) => {
+  const segments = files.map(({ path, start, size }, i) => {
     if (start % fileSize !== 0) {
       throw unexpected(path, `its name is no multiple of the file size, ${fileSize}`);
     }
+    if (!Number.isSafeInteger(start + fileSize)) {
+      throw unexpected(path, "its name is an offset so close to 2^53 that nothing fits behind it");
+    }
     const segment = segmentOf(directory, start, fileSize);
     if (size !== fileSize) {
-      if (size > fileSize || i < found.length - 1) {
+      if (size > fileSize || i < files.length - 1) {
         throw unexpected(path, `it has ${size} bytes, ${fileSize} are due`);
       }
       short.push(segment);
     }
     return segment;
   });
-  return { segments, short, fileSize };
+  return { segments, short };
+}
+
+function unexpected(path: string, why: string): StoreError {
+  return new StoreError("STORE_UNEXPECTED_FILE", `Cannot open ${path}: ${why}`, { path });
 }
 
 async function list(fileSystem: FileSystem, path: string): Promise<DirectoryEntry[]> {
@@ -148,7 +193,7 @@ async function list(fileSystem: FileSystem, path: string): Promise<DirectoryEntr
   }
 }
 
-async function stat(fileSystem: FileSystem, path: string): Promise<{ size: number }> {
+async function stat(fileSystem: FileSystem, path: string): Promise<FileStat> {
   try {
     return await fileSystem.stat(path);
   } catch (cause) {

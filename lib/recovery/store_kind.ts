@@ -104,11 +104,15 @@ async function findForeignLog(
   if (names[0] === undefined) return undefined;
   const path = join(directory, names[0]);
   const head = Buffer.alloc(DLEDGER_HEADER_BYTES + 8);
-  const file = await fileSystem.open(path, "read");
   try {
-    if ((await readFully(file, head, 0)) < head.length) return undefined;
-  } finally {
-    await file.close();
+    const file = await fileSystem.open(path, "read");
+    try {
+      if ((await readFully(file, head, 0)) < head.length) return undefined;
+    } finally {
+      await file.close();
+    }
+  } catch (cause) {
+    throw new StoreError("STORE_IO", `Cannot read ${path}`, { path, cause });
   }
   const magics = [MAGIC_V1, MAGIC_V2, MAGIC_BLANK];
   const foreign =

@@ -13,12 +13,12 @@ import { type FilePosition, OS_PAGE_SIZE, type PhysicalOffset } from "../units.t
 import {
   type EvidenceContext,
   evidencePath,
+  isZero,
   PIECE_BYTES,
   saveEvidence,
   withSegment,
+  ZEROS,
 } from "./evidence.ts";
-
-const ZEROS = Buffer.alloc(PIECE_BYTES);
 
 export interface TailCut {
   /** Bytes that were not zero, from the cut to the last of them, and whole files behind it. */
@@ -74,31 +74,58 @@ export async function cutTail(
 }
 
 /**
- * One behind the last byte of the file, from `from` on, that is not zero; `from` if there is none.
+ * Whether the file is zero from `from` on.
  *
  * @param trustBlocks The log was closed here: the blocks of the file tell where it ends.
  */
-export async function lastNonZero(
+export async function isZeroFrom(
   context: Pick<CutContext, "files">,
   segment: Segment,
   from: FilePosition,
   trustBlocks: boolean,
-): Promise<number> {
+): Promise<boolean> {
+  return (await findNonZero(context, segment, from, trustBlocks, "first")) === from;
+}
+
+/** One behind the last byte of the file, from `from` on, that is not zero; `from` if there is none. */
+async function lastNonZero(
+  context: Pick<CutContext, "files">,
+  segment: Segment,
+  from: FilePosition,
+  trustBlocks: boolean,
+): Promise<FilePosition> {
+  return findNonZero(context, segment, from, trustBlocks, "last");
+}
+
+/** @returns One behind it, or `from`. With `"first"` any one will do. */
+async function findNonZero(
+  context: Pick<CutContext, "files">,
+  segment: Segment,
+  from: FilePosition,
+  trustBlocks: boolean,
+  which: "first" | "last",
+): Promise<FilePosition> {
   return withSegment(context, segment, async (file) => {
     const { allocatedBytes } = await file.stat();
-    // A log that we closed has no holes before its end: it has as many bytes as its blocks at most.
+    // A log that we closed has no holes before its end: without blocks behind it there is nothing.
     const page = Math.ceil(from / OS_PAGE_SIZE) * OS_PAGE_SIZE;
-    const to = trustBlocks ? Math.min(Math.max(page, allocatedBytes), segment.size) : segment.size;
+    const isHole = trustBlocks && allocatedBytes <= page;
+    const to = isHole ? Math.min(page, segment.size) : segment.size;
     const bytes = Buffer.allocUnsafeSlow(Math.min(PIECE_BYTES, Math.max(to - from, 0)));
     let found = from;
     for (let position = from; position < to; position += bytes.length) {
+      // A hole is zero without being read.
+      const data = await file.nextData(position);
+      if (data >= to) break;
+      position = Math.max(position, data);
       const got = await readFully(file, bytes.subarray(0, to - position), position);
-      if (bytes.compare(ZEROS, 0, got, 0, got) === 0) continue;
+      if (isZero(bytes.subarray(0, got))) continue;
       for (let at = got - 1; at >= 0; at--) {
         if (bytes[at] === 0) continue;
         found = position + at + 1;
         break;
       }
+      if (which === "first") break;
     }
     return found;
   });

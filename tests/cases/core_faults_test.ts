@@ -3,12 +3,13 @@
 
 import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import t from "tap";
+import t, { type Test } from "tap";
 import type { StoreError } from "../../lib/mod.ts";
 import { FakeClock } from "../../lib/testing/mod.ts";
 import { putStatus, rejection } from "../support/rejections.ts";
 import {
   BARE_RECORD_BYTES,
+  type Binding,
   bodies,
   checkStore,
   eachBinding,
@@ -24,6 +25,8 @@ import {
 } from "../support/stores.ts";
 
 const SYNC = { flushDiskType: "SYNC_FLUSH" } as const;
+/** RocketMQ's way with damage in the middle of the log. */
+const CUT = { damagedLogPolicy: "cut" } as const;
 
 /** Physical offsets and sizes of the records of queue T/0. */
 async function places(store: {
@@ -42,19 +45,24 @@ async function places(store: {
   return found;
 }
 
+/** A store that was closed, with a record in its middle that has lost its magic. */
+async function unreadableRecord(t: Test, binding: Binding): Promise<{ dir: string; at: number }> {
+  const dir = storePath(t);
+  const { store } = await openStore(t, dir, {}, { binding });
+  await putMany(store, 20);
+  const at = (await places(store))[15]!.offset;
+  await store.close();
+  t.notOk(existsSync(join(dir, "abort")));
+  overwrite(logFile(dir), at + 4, Buffer.alloc(4));
+  return { dir, at };
+}
+
 eachBinding(
   t,
-  "F01 open() after a clean stop cuts log and queue at an unreadable record",
+  "F01 cut: open() after a clean stop cuts log and queue at an unreadable record",
   async (t, binding) => {
-    const dir = storePath(t);
-    const first = await openStore(t, dir, {}, { binding });
-    await putMany(first.store, 20);
-    const at = (await places(first.store))[15]!.offset;
-    await first.store.close();
-    t.notOk(existsSync(join(dir, "abort")));
-    overwrite(logFile(dir), at + 4, Buffer.alloc(4));
-
-    const { store, warnings } = await openStore(t, dir, {}, { binding });
+    const { dir, at } = await unreadableRecord(t, binding);
+    const { store, warnings } = await openStore(t, dir, CUT, { binding });
     t.equal(store.watermarks.wrote, at);
     t.equal(store.maxOffset("T"), 15);
     t.equal((await store.get({ topic: "T", offset: 15 })).status, "OFFSET_OVERFLOW_ONE");
@@ -63,6 +71,35 @@ eachBinding(
     t.same([queueOffset, physicalOffset], [15, at]);
     t.same((await bodies(store)).at(-1), "new");
     await checkStore(t, store, dir);
+  },
+);
+
+eachBinding(
+  t,
+  "F01 open() after a clean stop keeps what follows an unreadable record, at its place",
+  async (t, binding) => {
+    const { dir, at } = await unreadableRecord(t, binding);
+    const damaged = readFileSync(logFile(dir)).subarray(at, at + 94);
+    const { store, warnings } = await openStore(t, dir, {}, { binding });
+    t.equal(store.watermarks.wrote, 10 * 93 + 10 * 94);
+    t.equal(store.maxOffset("T"), 20);
+    const over = await store.get({ topic: "T", offset: 15, maxMessages: 1 });
+    t.same([over.messages.map(({ queueOffset }) => queueOffset)], [[16]], "it is passed over");
+    t.match(await rejection(store.lookup(at)), { code: "STORE_RECORD_DAMAGED", position: at });
+    t.match(store.recovery, {
+      cut: undefined,
+      holes: [{ offset: at, size: 94, covered: true, path: logFile(dir), position: at }],
+    });
+    const [hole] = store.recovery.holes;
+    t.same(readFileSync(hole!.evidence[0]!), damaged, "its bytes are kept");
+    t.equal(warnings.length, 1);
+    t.match(warnings[0], /is damaged at .* goes on 94 bytes behind/);
+    t.equal((await store.put(message("20"))).queueOffset, 20);
+    t.same(
+      await bodies(store),
+      Array.from({ length: 21 }, (_, i) => `${i}`).filter((text) => text !== "15"),
+    );
+    await checkStore(t, store, dir, ["T/0/15"]);
   },
 );
 

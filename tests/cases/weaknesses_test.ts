@@ -32,6 +32,8 @@ import {
 
 const SYNC: StoreOptions = { flushDiskType: "SYNC_FLUSH" };
 const POOL = MODES.pool as StoreOptions;
+/** RocketMQ's way with damage in the middle of the log. */
+const CUT: StoreOptions = { damagedLogPolicy: "cut" };
 
 /** Waits for what goes on in threads. */
 async function until(condition: () => boolean): Promise<void> {
@@ -202,12 +204,17 @@ eachBinding(t, "12.14 a flipped bit in a header is noticed", async (t, binding) 
     const { store } = await openStore(t, dir, options, { binding });
     const results = [];
     for (const text of ["a", "b", "c"]) results.push(await store.put(message(text)));
-    const copy = killedCopy(t, dir);
-    const position = results[1]!.physicalOffset + at;
-    overwrite(logFile(copy), position, Buffer.from([readFileSync(logFile(copy))[position]! ^ 1]));
-    const { store: reopened } = await openStore(t, copy, options, { binding });
-    t.same(await bodies(reopened), ["a"], field);
-    t.equal(reopened.recovery.cut?.offset, results[1]!.physicalOffset);
+    const damaged = killedCopy(t, dir);
+    const { physicalOffset, size } = results[1]!;
+    const position = physicalOffset + at;
+    const [bits] = readFileSync(logFile(damaged)).subarray(position);
+    overwrite(logFile(damaged), position, Buffer.from([bits! ^ 1]));
+    const cut = await openStore(t, killedCopy(t, damaged), { ...options, ...CUT }, { binding });
+    t.same(await bodies(cut.store), ["a"], field);
+    t.equal(cut.store.recovery.cut?.offset, physicalOffset);
+    const kept = await openStore(t, damaged, options, { binding });
+    t.same(await bodies(kept.store), ["a", "c"], field);
+    t.match(kept.store.recovery.holes, [{ offset: physicalOffset, size, covered: true }]);
   }
 });
 
@@ -218,13 +225,43 @@ eachBinding(t, "12.14, W6 what was cut never comes back", async (t, binding) => 
   for (let i = 0; i < 9; i++) results.push(await first.store.put(message(`old${i}`)));
   const copy = killedCopy(t, dir);
   overwrite(logFile(copy), results[4]!.physicalOffset + 88, Buffer.from("X"));
-  const second = await openStore(t, copy, {}, { binding });
+  const second = await openStore(t, copy, CUT, { binding });
   t.equal(second.store.maxOffset("T"), 4);
   await second.store.put(message("new0"));
-  const third = await openStore(t, killedCopy(t, copy), {}, { binding });
-  t.same(await bodies(third.store), ["old0", "old1", "old2", "old3", "new0"]);
-  t.equal(third.store.watermarks.wrote, results[5]!.physicalOffset);
+  for (const options of [CUT, {}]) {
+    const third = await openStore(t, killedCopy(t, copy), options, { binding });
+    t.same(await bodies(third.store), ["old0", "old1", "old2", "old3", "new0"]);
+    t.equal(third.store.watermarks.wrote, results[5]!.physicalOffset);
+  }
 });
+
+for (const stop of ["killed", "closed"]) {
+  eachBinding(
+    t,
+    `W1 a flipped bit in the middle of the log costs that message alone (${stop})`,
+    async (t, binding) => {
+      const dir = storePath(t);
+      const first = await openStore(t, dir, {}, { binding });
+      await putMany(first.store, 30, { size: 100 });
+      const at = first.store.watermarks.wrote - 20 * 192;
+      if (stop === "closed") await first.store.close();
+      const copy = killedCopy(t, dir);
+      overwrite(logFile(copy), at + 120, Buffer.from([1]));
+      const { store } = await openStore(t, copy, {}, { binding });
+      t.same(
+        await bodies(store),
+        Array.from({ length: 30 }, (_, i) => `${i}`).filter((text) => text !== "10"),
+      );
+      t.equal(store.recovery.cleanStop, stop === "closed");
+      t.match(store.recovery, { cut: undefined, holes: [{ offset: at, size: 192 }] });
+      await putMany(store, 3);
+      await checkStore(t, store, copy, ["T/0/10"]);
+      const again = await openStore(t, killedCopy(t, copy), {}, { binding });
+      t.same(again.store.recovery.holes, [], "it is whole since");
+      t.equal(again.store.maxOffset("T"), 33);
+    },
+  );
+}
 
 eachBinding(t, "12.15 pool: with the budget used up nothing is unreadable", async (t, binding) => {
   for (const fastFailIfNoBufferInStorePool of [false, true]) {

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { abortExists, createAbort, removeAbort } from "../../lib/checkpoint/abort_file.ts";
@@ -57,3 +57,11 @@ t.test(
     }
   },
 );
+
+t.test("abortExists() and createAbort() refuse what is no file", async (t) => {
+  const { fs, path } = setUp(t);
+  mkdirSync(path);
+  const refusal = { code: "STORE_IO", path, message: /it is no file/ };
+  await t.rejects(abortExists(fs, path), refusal);
+  await t.rejects(createAbort(fs, path, 1), refusal);
+});

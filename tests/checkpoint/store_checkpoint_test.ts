@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import {
@@ -155,4 +155,15 @@ t.test("writeCheckpoint() replaces the file as a whole", async (t) => {
   t.ok(names.indexOf("rename") < names.indexOf("syncDirectory"));
   t.equal(readFileSync(place.path).length, 4096);
   t.strictSame(readdirSync(root).sort(), ["checkpoint", "own"]);
+});
+
+t.test("readCheckpoint() refuses what is no file, without opening it", async (t) => {
+  const { fs, place } = setUp(t);
+  mkdirSync(place.path);
+  await t.rejects(readCheckpoint(fs, place.path), {
+    code: "STORE_IO",
+    path: place.path,
+    message: /it is no file/,
+  });
+  t.equal(fs.count("open"), 0, "a pipe would keep whoever opens it waiting");
 });

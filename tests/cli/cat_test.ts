@@ -190,11 +190,29 @@ t.test("a log that recovery would cut is said to end there", async (t) => {
   const { dir, expected } = openGolden(t, "flip-mid-log");
   const [first] = expected.commitLog.records as readonly GoldenRecord[];
   const { topic, queueId } = first as GoldenRecord;
-  const { code, out, err } = await forcelog("cat", dir, "--topic", topic, "--json");
+  const config = ["--config", '{"damagedLogPolicy": "cut"}'];
+  const { code, out, err } = await forcelog("cat", dir, "--topic", topic, "--json", ...config);
   t.equal(code, 1);
   t.equal(jsonLines(out)[0]?.queueId, queueId);
+  t.equal(jsonLines(out).length, expected.commitLog.records.length);
   const end = expected.commitLog.maxOffset;
   t.match(err, `The log ends at offset ${end}, position ${end} of ${logFile(dir)}: BODYCRC`);
+});
+
+t.test("damage that recovery would cover is told, and what follows is printed", async (t) => {
+  const { dir, expected } = openGolden(t, "flip-mid-log");
+  const [first] = expected.commitLog.records as readonly GoldenRecord[];
+  const at = expected.commitLog.maxOffset;
+  const { topic } = first as GoldenRecord;
+  const before = fingerprint(dir);
+  const { code, out, err } = await forcelog("cat", dir, "--topic", topic, "--json");
+  t.equal(code, 1);
+  t.equal(jsonLines(out).length, 29, "all of 30 but the damaged one");
+  t.match(err, `The log is damaged at offset ${at}, position ${at} of ${logFile(dir)}: BODYCRC`);
+  t.match(err, /Cannot read message 4 of queue Torn\/1: the log has nothing where it should be/);
+  t.equal(err.trimEnd().split("\n").length, 2);
+  t.equal((await forcelog("cat", dir, "--offset", String(at))).code, 1);
+  t.equal(fingerprint(dir), before, "nothing was changed");
 });
 
 t.test("a light queue has the messages of other topics", async (t) => {

@@ -115,6 +115,28 @@ t.test("the walk goes over damage that recovery does not look at, by its size", 
   );
 });
 
+t.test("the walk goes from one damaged record to the next, and on behind the blank", async (t) => {
+  const { dir, recipe } = openGolden(t, "crash-sync");
+  const config = JSON.stringify({ ...recipe.config, damagedLogPolicy: "cut" });
+  const before = JSON.parse((await forcelog("dump", "--dir", dir, "--config", config)).out) as Dump;
+  const inFirst = before.commitLog.records.filter(
+    (entry): entry is GoldenRecord => entry.offset < 65536 && "topic" in entry,
+  );
+  t.ok(inFirst.length > 20);
+  // Each record but the first has another queue id, which no checksum covers, and another body.
+  for (const { offset, bodyLength } of inFirst.slice(1)) {
+    t.ok(bodyLength > 0);
+    overwrite(logFile(dir), offset + 12, Buffer.from("ffffffff", "hex"));
+  }
+  const { out } = await forcelog("dump", "--dir", dir, "--config", config);
+  const { records } = (JSON.parse(out) as Dump).commitLog;
+  t.strictSame(
+    records.slice(1, inFirst.length),
+    inFirst.slice(1).map(({ offset, size }) => ({ offset, size, bad: true })),
+  );
+  t.strictSame(records.slice(inFirst.length), before.commitLog.records.slice(inFirst.length));
+});
+
 t.test("the walk ends at damage whose size cannot be one", async (t) => {
   const { dir, recipe, expected } = openGolden(t, "queues-absent");
   const script = JSON.stringify({ config: recipe.config });

@@ -19,6 +19,7 @@ interface Info {
     readonly cleanStop: boolean;
     readonly end: number;
     readonly cut: Record<string, unknown> | null;
+    readonly holes: readonly Record<string, unknown>[];
     readonly gaps: readonly unknown[];
     readonly rebuiltQueues: readonly string[];
     readonly removedFiles: readonly string[];
@@ -45,7 +46,8 @@ t.test("info --json of golden stores", async (t) => {
   ]) {
     const { dir, recipe, expected } = openGolden(t, name);
     const before = fingerprint(dir);
-    const found = await info(dir, "--config", JSON.stringify(recipe.config));
+    const config = { ...recipe.config, damagedLogPolicy: "cut" };
+    const found = await info(dir, "--config", JSON.stringify(config));
     t.equal(fingerprint(dir), before, `${name}: nothing was changed`);
     const { commitLog, filesBefore, queues } = expected;
     const sizes = Object.entries(filesBefore);
@@ -90,6 +92,32 @@ t.test("what recovery would do is said", async (t) => {
   t.match(out, `would remove the empty file ${logFile(dir, 65536)}`);
   const absent = openGolden(t, "queues-absent");
   t.equal((await info(absent.dir)).recovery.cut, null);
+});
+
+t.test("damage in the middle of the log: kept out of the way, or cut at", async (t) => {
+  for (const [name, messages] of [
+    ["flip-mid-log", 30],
+    ["clean-but-torn", 20],
+  ] as const) {
+    const { dir, expected } = openGolden(t, name);
+    const before = fingerprint(dir);
+    const at = expected.commitLog.maxOffset;
+    const place = { offset: at, position: at, path: logFile(dir) };
+    const keep = await info(dir);
+    t.match(keep.recovery, { cut: null, holes: [{ ...place, covered: true, size: Number }] }, name);
+    t.notOk("evidence" in (keep.recovery.holes[0] ?? {}), "nothing was put aside");
+    t.equal(keep.consumeQueues.messages, messages);
+    const { size } = keep.recovery.holes[0] as { size: number };
+    t.match((await forcelog("info", dir)).out, `would cover ${size} bytes of damage at ${at}, `);
+    const cut = await info(dir, "--config", '{"damagedLogPolicy": "cut"}');
+    t.match(cut.recovery, { cut: place, holes: [] }, name);
+    t.equal(cut.commitLog.maxOffset, at);
+    t.equal(
+      cut.consumeQueues.messages,
+      expected.queues.reduce((sum, { min, max }) => sum + max - min, 0),
+    );
+    t.equal(fingerprint(dir), before, "nothing was changed");
+  }
 });
 
 t.test("hints at who wrote it", async (t) => {

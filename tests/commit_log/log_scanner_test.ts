@@ -239,7 +239,11 @@ t.test("findNextRecord() finds a record wherever it lies in the pieces", async (
     const { segments, offsets } = logOf(t, 3 * PIECE, [first, 700_000, 92]);
     t.equal(await findNextRecord(segments, 1, CHECK), offsets[1], `${first}`);
     t.equal(await findNextRecord(segments, (offsets[1] ?? 0) + 1, CHECK), offsets[2]);
-    t.equal(await findNextRecord(segments, (offsets[2] ?? 0) + 1, CHECK), 3 * PIECE, "none is left");
+    t.equal(
+      await findNextRecord(segments, (offsets[2] ?? 0) + 1, CHECK),
+      3 * PIECE,
+      "none is left",
+    );
   }
 });
 

@@ -1,6 +1,6 @@
 import { readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import fc from "fast-check";
-import t from "tap";
+import t, { type Test } from "tap";
 import type { ConsumeQueue } from "../../lib/consume_queue/consume_queue.ts";
 import {
   encodeUnit,
@@ -568,4 +568,104 @@ t.test("ConsumeQueue agrees with a plain list, whatever is done with it", async 
     if (reopened.max !== model.length) t.fail(`max ${reopened.max} with SEED=${seed + run}`);
     t.strictSame(await offsets(reopened), model);
   }
+});
+
+/** A queue whose file has other bytes at some of its units. */
+async function damagedQueue(t: Test, max: number, units: Readonly<Record<number, string>>) {
+  const rig = new QueueRig(t);
+  const queue = rig.queue();
+  fill(queue, max);
+  await queue.commit();
+  await rig.files.close(rig.path(0));
+  const bytes = readFileSync(rig.path(0));
+  for (const [i, hex] of Object.entries(units)) {
+    Buffer.from(hex.replaceAll(" ", ""), "hex").copy(bytes, Number(i) * UNIT_BYTES);
+  }
+  writeFileSync(rig.path(0), bytes);
+  return { rig, queue };
+}
+
+const BEYOND_NUMBERS = "7fffffffffffffff 00000064 0000000000000000";
+
+t.test("ConsumeQueue.units() ends before a damaged unit, and says where it is", async (t) => {
+  const { rig, queue } = await damagedQueue(t, 9, { 5: BEYOND_NUMBERS });
+  t.equal((await queue.units(0, 9)).length, 5 * UNIT_BYTES);
+  await t.rejects(queue.units(5, 4), {
+    code: "STORE_QUEUE_DAMAGED",
+    path: rig.path(0),
+    position: 5 * UNIT_BYTES,
+  });
+  t.equal((await queue.units(6, 9)).length, 3 * UNIT_BYTES);
+  const all = await queue.unitsAsTheyAre(0, 9);
+  t.equal(all.toString("hex", 5 * UNIT_BYTES, 5 * UNIT_BYTES + 8), "7fffffffffffffff");
+});
+
+t.test("ConsumeQueue.correctMin() lets a damaged unit stay in the queue", async (t) => {
+  for (const hex of [
+    BEYOND_NUMBERS,
+    "ffffffffffffff00 00000064 0000000000000000",
+    "00".repeat(20),
+  ]) {
+    const { queue } = await damagedQueue(t, 9, { 0: hex, 4: hex });
+    await queue.correctMin(0);
+    t.equal(queue.min, 0, "whoever reads it is told");
+    await queue.correctMin(600);
+    t.ok(queue.min === 4 || queue.min === 6, `${queue.min}`);
+  }
+});
+
+t.test("ConsumeQueue that starts in a file with other units fills its front", async (t) => {
+  const { rig } = await damagedQueue(t, 9, { 0: "ff".repeat(20) });
+  const found = rig.reopened();
+  await found.findEnd(INFINITE);
+  t.match(found, { min: 0, max: 0 }, "nothing is believed");
+  found.startAt(3);
+  found.append(3, 3 * RECORD, RECORD, 3);
+  await found.commit();
+  await found.clearBehind();
+  t.strictSame(rig.bytes().subarray(0, 3 * UNIT_BYTES), fillerUnits(3));
+  const again = rig.reopened();
+  await again.findEnd(INFINITE);
+  await again.correctMin(0);
+  t.match(again, { min: 3, max: 4 });
+});
+
+t.test("ConsumeQueue.heldFrom() leads to the next file, however far it is", async (t) => {
+  const rig = new QueueRig(t);
+  const queue = rig.queue();
+  fill(queue, 65);
+  await queue.commit();
+  const found = rig.reopened([0, 200, 1000, 1200]);
+  await found.findEnd(INFINITE);
+  t.equal(found.max, 65);
+  fill(found, 67);
+  for (const [offset, held] of [
+    [0, 0],
+    [19, 19],
+    [20, 50],
+    [49, 50],
+    [64, 64],
+    [66, 66],
+  ] as const) {
+    t.equal(found.heldFrom(offset), held, `from ${offset}`);
+  }
+});
+
+t.test("ConsumeQueue.clearBehind() zeroes a large file in pieces", async (t) => {
+  const rig = new QueueRig(t, 200_000);
+  const queue = rig.queue();
+  fill(queue, 3);
+  await queue.commit();
+  await rig.files.close(rig.path(0));
+  const bytes = rig.bytes();
+  for (const at of [60, 1_048_575, 1_048_640, 3_999_999]) bytes[at] = 1;
+  writeFileSync(rig.path(0), bytes);
+  t.strictSame(await queue.clearBehind(), [rig.path(0)]);
+  t.ok(
+    rig
+      .bytes()
+      .subarray(60)
+      .every((byte) => byte === 0),
+  );
+  t.strictSame(await queue.clearBehind(), [], "nothing is left to do");
 });

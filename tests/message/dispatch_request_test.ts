@@ -87,6 +87,12 @@ t.test("dispatchRequestOf() reads further queues, if each has an offset", async 
     t.equal(multi("%LMQ%a,%LMQ%b", offsets), undefined, offsets);
   }
   t.equal(multi("%LMQ%a", ""), undefined);
+  t.equal(multi("%LMQ%a", "281474976710657"), undefined, "no queue is so long");
+  t.strictSame(
+    multi(`..,%LMQ%a,.,a/b,\0,%LMQ%${"x".repeat(255)},`, "0,1,2,3,4,5,6"),
+    { queues: ["%LMQ%a"], offsets: [1] },
+    "what is no name of a directory is left out",
+  );
 });
 
 t.test("dispatchRequestOf() counts the messages of an inner batch", async (t) => {

@@ -134,3 +134,11 @@ t.test("parseProperties() reads back what encodeProperties() writes", async () =
     }),
   );
 });
+
+t.test("parseProperties() takes no time for what is nothing but separators", async (t) => {
+  // A million items: to look for a name in the whole rest for each would take minutes.
+  const startedAt = performance.now();
+  t.equal(parseProperties("\x02".repeat(1_000_000)).size, 0);
+  t.equal(parseProperties(`${"\x02".repeat(1_000_000)}a\x01b`).get("a"), "b");
+  t.ok(performance.now() - startedAt < 5000);
+});

@@ -1,7 +1,10 @@
 import fc from "fast-check";
 import t from "tap";
+import { prepareRecord } from "../../lib/message/outgoing_record.ts";
 import { checkRecord, encodeBlank, type RecordCheck } from "../../lib/message/record.ts";
 import {
+  DEFAULTS,
+  encode,
   encodeMessage,
   ORDER_PAID,
   ORDER_PAID_BYTES,
@@ -169,7 +172,51 @@ t.test("checkRecord() refuses 64-bit fields beyond 2^53, naming them exactly", a
     reason: "PHYSICALOFFSET is 9007199254740993, not within 0 and 2^53 - 1",
   });
   const most = "001fffffffffffff";
-  t.match(check(changed(ORDER_PAID_BYTES, 20, most)), { kind: "record" });
+  t.match(check(changed(ORDER_PAID_BYTES, 56, most)), { kind: "record" });
+});
+
+t.test("checkRecord() refuses a place that no queue file has", async (t) => {
+  // Head, topic and properties have no checksum: a flipped bit is seen here or nowhere.
+  t.match(check(changed(ORDER_PAID_BYTES, 20, "0001000000000000")), { kind: "record" }, "2^48");
+  t.match(check(changed(ORDER_PAID_BYTES, 20, "0001000000000001")), {
+    kind: "bad",
+    reason: "QUEUEOFFSET is 281474976710657, the most that a queue holds is 281474976710656",
+  });
+  t.match(check(changed(ORDER_PAID_BYTES, 12, "7fffffff")), { kind: "record" });
+  t.match(check(changed(ORDER_PAID_BYTES, 12, "fffffffb")), {
+    kind: "bad",
+    reason: "QUEUEID is -5",
+  });
+});
+
+t.test("checkRecord() refuses a topic that is no name of a directory", async (t) => {
+  const withTopic = (topic: Uint8Array): Buffer => {
+    const record = { ...prepareRecord(ORDER_PAID, DEFAULTS), version: 2 as const };
+    const { propertiesSize, body } = record;
+    const size = 88 + body.length + 2 + topic.length + 2 + propertiesSize;
+    return encode({ ...record, topicBytes: topic, size });
+  };
+  for (const [topic, reason] of [
+    ["", "the topic is empty"],
+    [".", 'the topic is ".", which is no name of a directory'],
+    ["..", 'the topic is "..", which is no name of a directory'],
+    ["../../etc/x", 'the topic contains "/"'],
+    ["a/b", 'the topic contains "/"'],
+    ["a\0b", "the topic contains NUL"],
+    ["ü/", 'the topic contains "/"'],
+    ["t".repeat(256), "the topic has 256 bytes, the most are 255"],
+  ] as const) {
+    t.match(check(withTopic(Buffer.from(topic))), { kind: "bad", reason }, topic);
+  }
+  for (const topic of ["...", ".x", "t".repeat(255), "ü".repeat(127), " "]) {
+    t.match(check(withTopic(Buffer.from(topic))), { kind: "record" }, topic);
+  }
+  // Each byte that is no UTF-8 becomes three.
+  t.match(check(withTopic(Buffer.alloc(85, 0xff))), { kind: "record" });
+  t.match(check(withTopic(Buffer.alloc(86, 0xff))), {
+    kind: "bad",
+    reason: "the topic has 258 bytes, the most are 255",
+  });
 });
 
 t.test("checkRecord() takes what a producer wrote into its own fields", async (t) => {

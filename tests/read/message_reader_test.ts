@@ -1,4 +1,4 @@
-import { rmSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { encodeUnit, UNIT_BYTES } from "../../lib/consume_queue/queue_unit.ts";
@@ -518,4 +518,44 @@ t.test("MessageReader goes on reading after all writing has ended", async (t) =>
   rig.log.pipeline.fail(new StoreError("STORE_IO", "Cannot sync"));
   t.strictSame(told(await rig.get({ offset: 0 })), ["FOUND", 3, [0, 1, 2]]);
   t.equal((await rig.reader.lookup(0))?.queueOffset, 0);
+});
+
+t.test("MessageReader.get() says in which file, and where, a damaged unit lies", async (t) => {
+  const rig = new ReadRig(t);
+  await rig.messages(4);
+  const queue = rig.queueT;
+  await queue.commit();
+  const file = join(queue.directory, segmentName(0));
+  const units = readFileSync(file);
+  units.fill(0xff, 2 * UNIT_BYTES, 3 * UNIT_BYTES);
+  writeFileSync(file, units);
+  await t.rejects(rig.get({ offset: 2 }), {
+    code: "STORE_QUEUE_DAMAGED",
+    path: file,
+    position: 2 * UNIT_BYTES,
+  });
+});
+
+t.test("MessageReader.get() leads past many missing queue files at once", async (t) => {
+  const rig = new ReadRig(t, { mappedFileSizeConsumeQueue: 200 });
+  await rig.messages(45);
+  const queue = rig.queueT;
+  await queue.commit();
+  for (const start of [200, 400, 600]) {
+    const gone = join(queue.directory, segmentName(start));
+    await rig.files.close(gone);
+    rmSync(gone);
+  }
+  (queue.segments as Segment[]).splice(1, 3);
+  t.strictSame(told(await rig.get({ offset: 13 })), ["OFFSET_FOUND_NULL", 40, []]);
+});
+
+t.test("MessageReader.lookup() reads a record of any size in a few steps", async (t) => {
+  const rig = new ReadRig(t);
+  for (const length of [0, 3900, 4100, 20_000]) {
+    await rig.message({ body: Buffer.alloc(length, "x"), bornHost: "[::1]:1" });
+    await rig.dispatched();
+    const offset = rig.requests.at(-1)?.physicalOffset ?? -1;
+    t.equal((await rig.reader.lookup(offset))?.body.length, length);
+  }
 });

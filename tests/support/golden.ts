@@ -118,6 +118,8 @@ export interface Golden {
   readonly recipe: GoldenRecipe;
   /** What a right store sees: RocketMQ's view, corrected where RocketMQ is at fault. */
   readonly expected: GoldenExpected;
+  /** RocketMQ's view, right or wrong. */
+  readonly seen: GoldenExpected;
   readonly results: readonly GoldenResult[];
 }
 
@@ -135,20 +137,31 @@ export function goldenNames(): string[] {
 export function openGolden(t: Test, name: string): Golden {
   const root = existsSync(t.testdirName) ? t.testdirName : testFolder(t);
   const dir = mkdtempSync(join(root, `${name}-`));
-  execFileSync("tar", ["-xzf", join(FOLDER, name, "store.tar.gz"), "-C", dir]);
+  unpackGolden(name, dir);
   const ours = join(FOLDER, name, "ours.json");
+  const seen = readJson(join(FOLDER, name, "expected.json")) as GoldenExpected;
   return {
     dir,
-    recipe: readJson(join(FOLDER, name, "recipe.json")) as GoldenRecipe,
+    recipe: goldenRecipe(name),
     expected: {
-      ...(readJson(join(FOLDER, name, "expected.json")) as GoldenExpected),
+      ...seen,
       ...(existsSync(ours) ? (readJson(ours) as Partial<GoldenExpected>) : {}),
     },
+    seen,
     results: readFileSync(join(FOLDER, name, "results.jsonl"), "utf8")
       .trimEnd()
       .split("\n")
       .map((line) => JSON.parse(line) as GoldenResult),
   };
+}
+
+/** Unpacks a golden store into an empty directory. */
+export function unpackGolden(name: string, dir: string): void {
+  execFileSync("tar", ["-xzf", join(FOLDER, name, "store.tar.gz"), "-C", dir]);
+}
+
+export function goldenRecipe(name: string): GoldenRecipe {
+  return readJson(join(FOLDER, name, "recipe.json")) as GoldenRecipe;
 }
 
 /** The files of a store's commit log, by the offset of their first byte. */

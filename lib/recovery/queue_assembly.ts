@@ -1,0 +1,195 @@
+/**
+ * Gives the records of the log their places in the queues, while the log is read in its order.
+ *
+ * A record says its place itself, but nothing protects that: only a record with a CRC of its own is
+ * checked as a whole. So one that does not come next in its queue waits until the next record of the
+ * queue agrees with it or not:
+ *
+ *     in the log      5  6  7  8          5  6  70 8  9         5  8  9
+ *     in the queue    5  6  7  8          5  6  -  8  9         5  -  -  8  9
+ *                                         70 is not believed    6 and 7 are lost
+ *
+ * The place of a lost message stays: those of others must not move. It needs a unit, and what a
+ * RocketMQ broker makes of that if it serves the store later is to be minded. Where a unit leads
+ * nowhere, the broker takes the whole file that it points into for gone, and passes over all other
+ * messages in there. So
+ *
+ * - if a file of the log begins between the lost message and the next one, the unit points to the
+ *   last byte of the file before it, and the broker goes on at the next message;
+ * - else the unit leads to the next message, which the broker delivers once more (not to those who
+ *   want certain tags: the unit's tags code is no tag's, but in a queue of delayed messages, where it is
+ *   the time of delivery).
+ *
+ * @module
+ */
+
+import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
+import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
+import { LOST_TAGS_CODE, lostUnit } from "../consume_queue/queue_unit.ts";
+import { queuesOf } from "../dispatch/dispatcher.ts";
+import type { DispatchRequest } from "../message/dispatch_request.ts";
+import { SCHEDULE_TOPIC } from "../message/property_names.ts";
+import { RECORD_SIZE_MIN } from "../message/record_layout.ts";
+import type { PhysicalOffset, QueueOffset } from "../units.ts";
+
+export interface QueueAssemblyContext {
+  readonly queues: ConsumeQueueTable;
+  readonly multiDispatch: boolean;
+  /** Start of the log, and the size of its files. */
+  readonly logMin: PhysicalOffset;
+  readonly logFileSize: number;
+  /**
+   * What is known of the units that the queues have already. `"complete"`: they are those of all
+   * records, or nearly. `"vouched"`: those of all records below `unitsEnd`. `"unvouched"`: the same, if
+   * no file of a queue was lost. `"none"`: the first record that is added is that of the log.
+   */
+  readonly units: "complete" | "vouched" | "unvouched" | "none";
+  readonly unitsEnd: PhysicalOffset;
+  /** Queues that are to be rebuilt from the whole log; those that turn out to need it join them. */
+  readonly suspects: Set<ConsumeQueue>;
+  /** Whether a queue is to be assembled. */
+  readonly wanted: (queue: ConsumeQueue) => boolean;
+}
+
+/** A place that a record claims in a queue. */
+interface Claim {
+  readonly offset: QueueOffset;
+  readonly request: DispatchRequest;
+}
+
+/** With nothing to explain it, so many messages of a queue may be missing before its last one. */
+const UNEXPLAINED_MAX = 100;
+
+export class QueueAssembly {
+  /** Units that were put together since somebody wrote them, and set this to 0. */
+  unwritten = 0;
+  /** Records whose claim was not believed. */
+  readonly misplaced = new Set<PhysicalOffset>();
+  readonly #context: QueueAssemblyContext;
+  /** Claims that wait for the next record of their queue. */
+  readonly #waiting = new Map<ConsumeQueue, Claim>();
+  /** Queues that were given a unit. */
+  readonly #met = new Set<ConsumeQueue>();
+  /** Bytes so far that may have been messages of any queue. */
+  #missingBytes = 0;
+
+  constructor(context: QueueAssemblyContext) {
+    this.#context = context;
+  }
+
+  /** Where a record goes, with its offset in each queue. */
+  queuesOf(request: DispatchRequest): ReturnType<typeof queuesOf> {
+    return queuesOf(request, this.#context.multiDispatch);
+  }
+
+  /** Takes the next record of the log. */
+  add(request: DispatchRequest): void {
+    const { queues, units, unitsEnd, wanted } = this.#context;
+    if (units === "vouched" && request.physicalOffset < unitsEnd) return;
+    for (const [topic, queueId, offset] of this.queuesOf(request)) {
+      const queue = queues.findOrCreate(topic, queueId);
+      if (!wanted(queue)) continue;
+      if (units === "complete") this.#confirm(queue, { offset, request });
+      else this.#claim(queue, { offset, request });
+    }
+  }
+
+  /** The next bytes of the log are no record, but may have been some. */
+  missed(bytes: number): void {
+    this.#missingBytes += bytes;
+  }
+
+  /** Decides about what still waits: there are no more records. */
+  finish(): void {
+    for (const [queue, claim] of this.#waiting) {
+      const missing = claim.offset - queue.max;
+      const isLikely = missing <= Math.max(this.#missingMax, UNEXPLAINED_MAX);
+      if (queue.max === 0 || isLikely) this.#believe(queue, claim);
+      else this.#disbelieve(claim);
+    }
+    this.#waiting.clear();
+  }
+
+  /** No more messages can be missing. */
+  get #missingMax(): number {
+    return Math.floor(this.#missingBytes / RECORD_SIZE_MIN);
+  }
+
+  #confirm(queue: ConsumeQueue, { offset, request }: Claim): void {
+    // A record before the queue's last one has its unit, whatever it says.
+    if (request.physicalOffset < queue.maxPhysicalOffset || offset < queue.max) return;
+    if (offset > queue.max) this.#context.suspects.add(queue);
+    else this.#append(queue, request);
+  }
+
+  #claim(queue: ConsumeQueue, claim: Claim): void {
+    const { offset, request } = claim;
+    const waiting = this.#waiting.get(queue);
+    if (offset < queue.max) {
+      this.#disbelieve(claim);
+    } else if (offset === queue.max && waiting?.offset !== offset) {
+      // One that waits for a higher place may be right all the same.
+      this.#append(queue, request);
+    } else if (!waiting) {
+      this.#wait(queue, claim);
+    } else if (offset > waiting.offset) {
+      this.#believe(queue, waiting);
+      this.#claim(queue, claim);
+    } else {
+      this.#waiting.delete(queue);
+      this.#disbelieve(waiting);
+      this.#claim(queue, claim);
+    }
+  }
+
+  #wait(queue: ConsumeQueue, claim: Claim): void {
+    // What is missing may lie in the log before the first record that was added.
+    const isUnvouched = this.#context.units === "unvouched" && !this.#met.has(queue);
+    if (isUnvouched) this.#context.suspects.add(queue);
+    else this.#waiting.set(queue, claim);
+  }
+
+  /** Gives a claim its place: messages between it and the end of the queue are lost. */
+  #believe(queue: ConsumeQueue, claim: Claim): void {
+    this.#waiting.delete(queue);
+    const { offset, request } = claim;
+    const missing = offset - queue.max;
+    // Never were so many messages in the log.
+    const isTooMany = missing > request.physicalOffset / RECORD_SIZE_MIN;
+    const isNew = queue.max === 0 && (this.#context.logMin > 0 || missing > this.#missingMax);
+    if (missing > 0 && isNew) {
+      // Its first messages have expired.
+      queue.startAt(offset);
+    } else if (missing < 0 || isTooMany) {
+      this.#disbelieve(claim);
+      return;
+    }
+    if (offset > queue.max) this.#fill(queue, offset, request);
+    this.#append(queue, request);
+  }
+
+  #disbelieve({ request }: Claim): void {
+    this.misplaced.add(request.physicalOffset);
+    // The place that is its own stays empty.
+    this.#missingBytes += request.size;
+  }
+
+  /** Gives the lost messages before `offset` their units. */
+  #fill(queue: ConsumeQueue, offset: QueueOffset, next: DispatchRequest): void {
+    const { physicalOffset, size } = next;
+    const fileStart = physicalOffset - (physicalOffset % this.#context.logFileSize);
+    const isNextFile = fileStart > 0 && queue.maxPhysicalOffset <= fileStart;
+    const tagsCode = queue.topic === SCHEDULE_TOPIC ? next.tagsCode : LOST_TAGS_CODE;
+    const unit = isNextFile ? lostUnit(fileStart) : ([physicalOffset, size, tagsCode] as const);
+    while (queue.max < offset) {
+      queue.append(queue.max, ...unit);
+      this.unwritten++;
+    }
+  }
+
+  #append(queue: ConsumeQueue, { physicalOffset, size, tagsCode }: DispatchRequest): void {
+    queue.append(queue.max, physicalOffset, size, tagsCode);
+    this.#met.add(queue);
+    this.unwritten++;
+  }
+}

@@ -1,0 +1,237 @@
+/**
+ * Everything that an open store shows: the records of its log and the units of its queues, each
+ * held against the messages that were put and against one another.
+ *
+ * @module
+ */
+
+import {
+  encodeUnit,
+  isFiller,
+  type QueueUnit,
+  UNIT_BYTES,
+} from "../../consume_queue/queue_unit.ts";
+import { isHoleRecord } from "../../message/hole_record.ts";
+import type { StoredMessage } from "../../message/record.ts";
+import { takesQueueOffset } from "../../message/sys_flag.ts";
+import type { MessageStore } from "../../message_store.ts";
+import { describe, type Entry } from "./ledger.ts";
+import { numberOf, type PlannedMessage } from "./planned_message.ts";
+
+export interface Survey {
+  /** Messages that were put, by number, in the order of the log. */
+  readonly messages: ReadonlyMap<number, StoredMessage>;
+  /**
+   * Of these, those that are not what was put, and what is different. Topic and properties have no
+   * checksum unless `forceVerifyPropCRC` is on: a torn record may pass for a whole one.
+   */
+  readonly mangled: ReadonlyMap<number, string>;
+  /** Places that recovery found damaged. */
+  readonly holes: number;
+  /** What does not fit together, whatever was promised. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * @param entries What was put, by number.
+ * @param hadHoles A recovery before this one found some: of a hole at the end of a file nothing is
+ *   left to see but the units that lead nowhere.
+ */
+export async function survey(
+  store: MessageStore,
+  entries: readonly Entry[],
+  hadHoles: boolean,
+): Promise<Survey> {
+  const messages = new Map<number, StoredMessage>();
+  const mangled = new Map<number, string>();
+  const problems: string[] = [];
+  const holes = await readLog(store, entries, { messages, mangled, problems });
+  const missing = new Map<string, number>();
+  for (const { planned } of hadHoles || holes > 0 ? entries : []) {
+    if (!planned.isQueued || messages.has(planned.number)) continue;
+    const key = `${planned.topic}/${planned.queueId}`;
+    missing.set(key, (missing.get(key) ?? 0) + 1);
+  }
+  const byQueue = new Map<string, Map<number, StoredMessage>>();
+  for (const message of messages.values()) {
+    if (!takesQueueOffset(message.sysFlag)) continue;
+    const key = `${message.topic}/${message.queueId}`;
+    let queue = byQueue.get(key);
+    if (!queue) {
+      queue = new Map();
+      byQueue.set(key, queue);
+    }
+    if (queue.has(message.queueOffset)) {
+      problems.push(`two records of ${key} are message ${message.queueOffset}`);
+    }
+    queue.set(message.queueOffset, message);
+  }
+  for (const { topic, queueId } of store.queues()) {
+    const key = `${topic}/${queueId}`;
+    const due = byQueue.get(key) ?? new Map();
+    try {
+      await readQueue(store, { topic, queueId }, due, missing.get(key) ?? 0, problems);
+    } catch (error) {
+      problems.push(`queue ${key} can't be read: ${describe(error)}`);
+    }
+    byQueue.delete(key);
+  }
+  for (const [key, { size }] of byQueue) problems.push(`queue ${key} with ${size} records is gone`);
+  return { messages, mangled, holes, problems };
+}
+
+/** @returns How many holes there are. */
+async function readLog(
+  store: MessageStore,
+  entries: readonly Entry[],
+  {
+    messages,
+    mangled,
+    problems,
+  }: {
+    readonly messages: Map<number, StoredMessage>;
+    readonly mangled: Map<number, string>;
+    readonly problems: string[];
+  },
+): Promise<number> {
+  const uncovered = new Set(
+    store.recovery.holes.filter(({ covered }) => !covered).map(({ offset }) => offset),
+  );
+  let holes = store.recovery.holes.length;
+  let last = -1;
+  for await (const entry of store.records()) {
+    if (entry.kind === "blank") continue;
+    if (entry.kind === "bad" && uncovered.has(entry.offset)) continue;
+    if (entry.kind !== "record") {
+      problems.push(`${entry.kind} in the log at ${entry.offset}`);
+      continue;
+    }
+    const { message } = entry;
+    if (isHoleRecord(message)) {
+      holes++;
+      continue;
+    }
+    const planned = plannedOf(entries, message);
+    if (!planned) {
+      problems.push(`the record at ${entry.offset} was never put`);
+      continue;
+    }
+    const { number } = planned;
+    const difference = planned.difference(message);
+    if (difference) {
+      if (!store.options.forceVerifyPropCRC) mangled.set(number, difference);
+      else problems.push(`message ${number} at ${entry.offset}: ${difference}`);
+    }
+    if (messages.has(number)) problems.push(`message ${number} is there twice`);
+    if (number < last) problems.push(`message ${number} lies behind message ${last}`);
+    last = number;
+    messages.set(number, message);
+  }
+  return holes;
+}
+
+/** By its properties, or by its flag and body if these are damaged. */
+function plannedOf(entries: readonly Entry[], message: StoredMessage): PlannedMessage | undefined {
+  const named = entries[numberOf(message) ?? -1];
+  if (named) return named.planned;
+  const flagged = entries[message.flag];
+  return flagged?.planned.body.equals(message.body) ? flagged.planned : undefined;
+}
+
+/**
+ * Units without gap or double, each leading to the record that is due.
+ *
+ * @param lostMax Messages of the queue that were lost in a hole: each has left a unit that leads to no
+ *   message, or to the next one.
+ */
+async function readQueue(
+  store: MessageStore,
+  { topic, queueId }: { readonly topic: string; readonly queueId: number },
+  due: ReadonlyMap<number, StoredMessage>,
+  lostMax: number,
+  problems: string[],
+): Promise<void> {
+  const key = `${topic}/${queueId}`;
+  const min = store.minOffset(topic, queueId);
+  const max = store.maxOffset(topic, queueId);
+  let seen = 0;
+  // Those before the first message are no longer shown.
+  let lost = min;
+  let standIns: QueueUnit[] = [];
+  for (let from = min; from < max; ) {
+    const units = await store.units({ topic, queueId, from });
+    if (units.length === 0) {
+      problems.push(`queue ${key} has no unit ${from} of ${max}`);
+      return;
+    }
+    for (const unit of units) {
+      const record = due.get(from);
+      if (!record) {
+        lost++;
+        standIns.push(unit);
+      } else {
+        seen++;
+        if (!leadsTo(unit, record)) {
+          problems.push(`unit ${from} of ${key} does not lead to ${record.physicalOffset}`);
+        }
+        for (const standIn of standIns) {
+          if (isNoMessage(standIn) || leadsTo(standIn, record)) continue;
+          problems.push(
+            `queue ${key} has a unit for ${standIn.physicalOffset} before that of message ${from}`,
+          );
+        }
+        standIns = [];
+      }
+      from++;
+    }
+  }
+  for (const { physicalOffset } of standIns) {
+    problems.push(
+      `queue ${key} ends with a unit for ${physicalOffset}, which is none of its messages`,
+    );
+  }
+  if (seen !== due.size) problems.push(`queue ${key} has ${seen} of ${due.size} messages`);
+  if (lost > lostMax) {
+    problems.push(`queue ${key} has ${lost} units too many, ${lostMax} of its messages were lost`);
+  }
+  await readMessages(store, topic, queueId, due, problems);
+}
+
+function leadsTo(unit: QueueUnit, { physicalOffset, size }: StoredMessage): boolean {
+  return unit.physicalOffset === physicalOffset && unit.size === size;
+}
+
+/** A unit that says so. */
+function isNoMessage({ physicalOffset, size, tagsCode }: QueueUnit): boolean {
+  const bytes = Buffer.alloc(UNIT_BYTES);
+  encodeUnit(bytes, 0, physicalOffset, size, Number(tagsCode));
+  return isFiller(bytes, 0);
+}
+
+/** The same through `get`, as a consumer reads. */
+async function readMessages(
+  store: MessageStore,
+  topic: string,
+  queueId: number,
+  due: ReadonlyMap<number, StoredMessage>,
+  problems: string[],
+): Promise<void> {
+  const key = `${topic}/${queueId}`;
+  const max = store.maxOffset(topic, queueId);
+  let got = 0;
+  for (let offset = store.minOffset(topic, queueId); offset < max; ) {
+    const { status, messages, nextBeginOffset } = await store.get({ topic, queueId, offset });
+    for (const message of messages) {
+      if (due.get(message.queueOffset)?.bytes.equals(message.bytes) !== true) {
+        problems.push(`message ${message.queueOffset} of ${key} is not what is in the log`);
+      }
+      got++;
+    }
+    if (nextBeginOffset <= offset) {
+      problems.push(`queue ${key} can't be read from ${offset} on: ${status}`);
+      return;
+    }
+    offset = nextBeginOffset;
+  }
+  if (got !== due.size) problems.push(`${got} of ${due.size} messages of queue ${key} can be read`);
+}
