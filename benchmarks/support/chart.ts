@@ -1,133 +1,119 @@
 /**
- * The figures of one body size as a picture: throughput beside its floors, and latency.
+ * Figures as a picture: panels of bars and lines, one below the other.
  *
  * @module
  */
 
 import * as echarts from "echarts";
-import { bytesText } from "./report.ts";
+import { figure } from "./report.ts";
 
-export interface ChartRow {
-  readonly mode: string;
-  readonly callers: number;
-  readonly messagesPerSecond: number;
-  readonly floorPerSecond: number;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
+export interface Series {
+  readonly name: string;
+  readonly kind: "bar" | "line" | "dashed line";
+  /** One for each category; `undefined` where there is none. */
+  readonly values: readonly (number | undefined)[];
 }
 
-export interface Chart {
-  readonly bodyBytes: number;
+export interface Panel {
+  /** What the figures are, with their unit. */
+  readonly title: string;
+  /** A logarithmic axis; otherwise it begins at 0. */
+  readonly log: boolean;
+  readonly categories: readonly string[];
+  readonly series: readonly Series[];
+}
+
+export interface ChartContent {
+  readonly title: string;
+  /** Where it was measured. */
   readonly subtitle: string;
-  readonly rows: readonly ChartRow[];
+  readonly panels: readonly Panel[];
 }
 
+/** One colour for a name in all pictures. */
 const COLORS: Readonly<Record<string, string>> = {
+  forcelog: "#1f5fa8",
   SYNC_FLUSH: "#1f5fa8",
   ASYNC_FLUSH: "#d1741f",
   pool: "#2f8f5b",
+  "floor, written": "#6f6f6f",
+  "floor, sparse": "#a9a9a9",
+  "floor, unsynced": "#a9a9a9",
+  prototype: "#7fb2e5",
+  "Java, threads": "#c23b3b",
+  "Java, outstanding": "#e38f8f",
+  Java: "#c23b3b",
+  lmdb: "#2f8f5b",
+  "lmdb, overlapping": "#8ccbaa",
+  "better-sqlite3": "#8a5fb5",
+  "classic-level": "#c9a227",
 };
-const FLOOR_COLOR = "#8a8a8a";
+const OTHER_COLORS = ["#1f5fa8", "#d1741f", "#2f8f5b", "#c23b3b", "#8a5fb5", "#c9a227"];
 const WIDTH = 1000;
-const HEIGHT = 900;
+/** Title, subtitle and the first line of the legend. */
+const HEAD = 130;
+const LEGEND_LINE = 40;
+const NAMES_PER_LINE = 7;
+const PANEL = 260;
+const GAP = 90;
+/** So many bars of a panel bear their figure. */
+const LABELS_MAX = 12;
 
-/** SVG: above messages per second by callers, each mode's floor as a mark; below p50 and p99. */
-export function chartSvg({ bodyBytes, subtitle, rows }: Chart): string {
+/** The picture as SVG. */
+export function chartSvg({ title, subtitle, panels }: ChartContent): string {
+  const names = [...new Set(panels.flatMap(({ series }) => series.map(({ name }) => name)))];
+  const head = HEAD + LEGEND_LINE * (Math.ceil(names.length / NAMES_PER_LINE) - 1);
   const chart = echarts.init(null, null, {
     renderer: "svg",
     ssr: true,
     width: WIDTH,
-    height: HEIGHT,
+    height: head + panels.length * (PANEL + GAP),
   });
-  const modes = [...new Set(rows.map(({ mode }) => mode))];
-  const callers = [...new Set(rows.map((row) => row.callers))].sort((a, b) => a - b);
-  const values = (mode: string, value: (row: ChartRow) => number): (number | null)[] =>
-    callers.map((count) => {
-      const row = rows.find((one) => one.mode === mode && one.callers === count);
-      const found = row === undefined ? Number.NaN : value(row);
-      return Number.isFinite(found) && found > 0 ? found : null;
-    });
-  const names = callers.map((count) => `${count} ${count === 1 ? "caller" : "callers"}`);
-  const nameTextStyle = { align: "left" } as const;
-  const style = (mode: string) => ({ color: COLORS[mode] ?? "#555555" });
+  const top = (index: number): number => head + 40 + index * (PANEL + GAP);
+  const colorOf = (name: string): string =>
+    COLORS[name] ?? OTHER_COLORS[names.indexOf(name) % OTHER_COLORS.length] ?? "#555555";
   chart.setOption({
     animation: false,
     backgroundColor: "#ffffff",
-    title: {
-      text: `Flush modes, bodies of ${bytesText(bodyBytes)}`,
-      subtext: subtitle,
-      left: 20,
-      top: 10,
-    },
-    legend: { top: 90, itemGap: 40, data: [...modes, "floor"] },
-    grid: [
-      { left: 90, right: 30, top: 150, height: 300 },
-      { left: 90, right: 30, top: 550, height: 300 },
-    ],
-    xAxis: [
-      { type: "category", data: names, gridIndex: 0 },
-      { type: "category", data: names, gridIndex: 1 },
-    ],
-    yAxis: [
-      { type: "log", name: "messages per second", gridIndex: 0, nameTextStyle },
-      { type: "log", name: "latency in ms: p50 full, p99 dashed", gridIndex: 1, nameTextStyle },
-    ],
-    series: [
-      ...modes.map((mode) => ({
-        name: mode,
-        type: "bar" as const,
-        data: values(mode, (row) => row.messagesPerSecond),
-        itemStyle: style(mode),
-      })),
-      ...modes.map((mode, i) => ({
-        name: "floor",
-        type: "custom" as const,
-        data: values(mode, (row) => row.floorPerSecond),
-        itemStyle: { color: FLOOR_COLOR },
-        renderItem: floorMark(i, modes.length),
-      })),
-      ...modes.flatMap((mode) => [
-        {
-          name: mode,
-          type: "line" as const,
-          xAxisIndex: 1,
-          yAxisIndex: 1,
-          data: values(mode, (row) => row.p50Ms),
-          itemStyle: style(mode),
-          lineStyle: style(mode),
-        },
-        {
-          name: `${mode} p99`,
-          type: "line" as const,
-          xAxisIndex: 1,
-          yAxisIndex: 1,
-          data: values(mode, (row) => row.p99Ms),
-          itemStyle: style(mode),
-          lineStyle: { ...style(mode), type: "dashed" as const },
-        },
-      ]),
-    ],
+    title: { text: title, subtext: subtitle, left: 20, top: 10 },
+    legend: { top: 100, itemGap: 24, data: names },
+    grid: panels.map((_, i) => ({ left: 90, right: 30, top: top(i), height: PANEL })),
+    xAxis: panels.map(({ categories }, gridIndex) => ({
+      type: "category" as const,
+      data: [...categories],
+      gridIndex,
+    })),
+    yAxis: panels.map((panel, gridIndex) => ({
+      type: panel.log ? ("log" as const) : ("value" as const),
+      name: panel.title,
+      nameTextStyle: { align: "left" as const, fontWeight: "bold" as const },
+      gridIndex,
+    })),
+    series: panels.flatMap(({ series, categories, log }, index) =>
+      series.map(({ name, kind, values }) => {
+        const color = colorOf(name);
+        const style = { color, ...(kind === "dashed line" && { type: "dashed" as const }) };
+        return {
+          name,
+          type: kind === "bar" ? ("bar" as const) : ("line" as const),
+          xAxisIndex: index,
+          yAxisIndex: index,
+          data: values.map((value) =>
+            value === undefined || !Number.isFinite(value) || (log && value <= 0) ? null : value,
+          ),
+          itemStyle: { color },
+          ...(kind === "bar" ? { barMaxWidth: 90 } : {}),
+          ...(kind === "bar" ? {} : { lineStyle: style }),
+          label: {
+            show: kind === "bar" && series.length * categories.length <= LABELS_MAX,
+            position: "top" as const,
+            formatter: ({ value }: { readonly value?: unknown }) => figure(Number(value)),
+          },
+        };
+      }),
+    ),
   });
   const svg = chart.renderToSVGString();
   chart.dispose();
   return svg;
-}
-
-/** A short line over the bar of the mode, at its floor. */
-function floorMark(index: number, count: number): echarts.CustomSeriesRenderItem {
-  return (_params, api) => {
-    const value = api.value(1);
-    if (typeof value !== "number" || !(value > 0)) return null;
-    const [x, y] = api.coord([api.value(0), value]) as [number, number];
-    const size = api.size?.([1, 0]);
-    const width = Array.isArray(size) ? (size[0] ?? 0) : (size ?? 0);
-    // Bars take four fifths of a category, side by side.
-    const bar = (width * 0.8) / count;
-    const left = x - width * 0.4 + bar * index;
-    return {
-      type: "line",
-      shape: { x1: left, y1: y, x2: left + bar, y2: y },
-      style: { stroke: FLOOR_COLOR, lineWidth: 3 },
-    };
-  };
 }

@@ -4,174 +4,187 @@
  * @module
  */
 
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type FileHandle, NodeFileSystem } from "../../lib/mod.ts";
-import type { LoopDelay, LoopDelayMonitor } from "./loop_delay.ts";
-import { randomBytes } from "./numbers.ts";
+import { type LoopDelay, LoopDelayMonitor } from "./loop_delay.ts";
+import { Latencies, type Percentiles, randomBytes } from "./numbers.ts";
 
+const MIB = 1024 * 1024;
 /** RocketMQ's period of the flush service: a floor of ASYNC_FLUSH syncs as often as the store. */
 const ASYNC_SYNC_INTERVAL_MS = 500;
 /** Writes in one turn of the event loop, and their bytes. */
 const WRITES_PER_TURN = 64;
-const BYTES_PER_TURN = 1024 * 1024;
+const BYTES_PER_TURN = MIB;
+/** Calls before those that count. */
+const WARM_UP_CALLS = 50;
 
-/** A file to write to: `sparse` has no blocks behind the end, `zeroed` had zeros written there. */
-export type FloorFile = "sparse" | "zeroed";
+/**
+ * `sparse`: `pwrite` and `fdatasync`, one call after the other in one hop to a thread, into a file
+ * that has no blocks behind its end. `written`: the same into blocks that had zeros written before,
+ * round and round. `unsynced`: `pwrite` on the main thread into a sparse file, beside a sync every
+ * 500 ms.
+ */
+export type FloorKind = "sparse" | "written" | "unsynced";
 
-export interface Floor {
+export interface FloorInput {
+  /** The files stay there for the next floor. */
+  readonly directory: string;
+  readonly kind: FloorKind;
+  /** Of one call. */
+  readonly bytes: number;
+  readonly seconds: number;
+  readonly seed: number;
+  /** Length of the sparse file: that of a file of the commit log. */
+  readonly sparseBytes: number;
+  readonly writtenBytes: number;
+}
+
+export interface FloorMeasured {
   readonly calls: number;
   readonly seconds: number;
   readonly callsPerSecond: number;
+  readonly latencyMs: Percentiles;
   readonly loopDelayMs: LoopDelay;
 }
 
-export class DeviceFloor {
-  readonly #handles: Readonly<Record<FloorFile, FileHandle>>;
-  readonly #sizes: Readonly<Record<FloorFile, number>>;
-  readonly #positions: Record<FloorFile, number> = { sparse: 0, zeroed: 0 };
-  readonly #bytes: Buffer;
+export async function measureFloor(input: FloorInput): Promise<FloorMeasured> {
+  const monitor = await LoopDelayMonitor.make();
+  const written = input.kind === "written";
+  const handle = await openFile(
+    join(input.directory, written ? "floor-written" : "floor-sparse"),
+    written ? input.writtenBytes : 0,
+  );
+  try {
+    const floor = new Floor(handle, input, monitor);
+    return await (input.kind === "unsynced" ? floor.writeNow() : floor.writeAndSync());
+  } finally {
+    await handle.close();
+  }
+}
 
-  private constructor(
-    handles: Readonly<Record<FloorFile, FileHandle>>,
-    sizes: Readonly<Record<FloorFile, number>>,
-    seed: number,
-  ) {
-    this.#handles = handles;
-    this.#sizes = sizes;
-    this.#bytes = randomBytes(64 * 1024, seed);
+/** @param zeros So many bytes of zeros are written if the file is new. */
+async function openFile(path: string, zeros: number): Promise<FileHandle> {
+  const isNew = !existsSync(path);
+  const handle = await new NodeFileSystem().open(path, isNew ? "create" : "write");
+  const bytes = Buffer.alloc(MIB);
+  for (let at = 0; isNew && at < zeros; at += MIB) await handle.pwritev([bytes], at);
+  await handle.fdatasync();
+  return handle;
+}
+
+class Floor {
+  readonly #handle: FileHandle;
+  readonly #input: FloorInput;
+  readonly #monitor: LoopDelayMonitor;
+  readonly #buffers: readonly Buffer[];
+  readonly #size: number;
+  readonly #latencies = new Latencies();
+  #position = 0;
+  /** Time that is not the device's: in ms. */
+  #pausedMs = 0;
+
+  constructor(handle: FileHandle, input: FloorInput, monitor: LoopDelayMonitor) {
+    this.#handle = handle;
+    this.#input = input;
+    this.#monitor = monitor;
+    this.#buffers = buffersOf(input);
+    this.#size = input.kind === "written" ? input.writtenBytes : input.sparseBytes;
   }
 
-  /**
-   * Makes the two files.
-   *
-   * @param sparseBytes Length of the sparse file: that of a commit log file.
-   * @param zeroedBytes Bytes of zeros that are written first; the writes go round in them.
-   */
-  static async make(
-    directory: string,
-    { sparseBytes, zeroedBytes, seed }: { sparseBytes: number; zeroedBytes: number; seed: number },
-  ): Promise<DeviceFloor> {
-    const fileSystem = new NodeFileSystem();
-    const sparse = await fileSystem.open(join(directory, "sparse"), "create");
-    await sparse.ftruncate(sparseBytes);
-    await sparse.fdatasync();
-    const zeroed = await fileSystem.open(join(directory, "zeroed"), "create");
-    const zeros = Buffer.alloc(1024 * 1024);
-    for (let position = 0; position < zeroedBytes; position += zeros.length) {
-      await zeroed.pwritev([zeros], position);
-    }
-    await zeroed.fdatasync();
-    return new DeviceFloor({ sparse, zeroed }, { sparse: sparseBytes, zeroed: zeroedBytes }, seed);
+  async writeAndSync(): Promise<FloorMeasured> {
+    const { bytes } = this.#input;
+    await this.#rewind();
+    const call = async (): Promise<void> => {
+      if (this.#position + bytes > this.#size) await this.#rewind();
+      whole(await this.#handle.commitAndForce(this.#buffers, this.#position), bytes);
+      this.#position += bytes;
+    };
+    for (let i = 0; i < WARM_UP_CALLS; i++) await call();
+    return this.#measure(async () => {
+      await call();
+      return 1;
+    });
   }
 
-  /** `pwrite` and `fdatasync` of so many bytes, in one hop to a thread, one call after the other. */
-  async writeAndSync(
-    file: FloorFile,
-    bytes: number,
-    seconds: number,
-    monitor: LoopDelayMonitor,
-  ): Promise<Floor> {
-    const buffers = this.#buffersOf(bytes);
-    await this.#rewind(file, bytes);
-    await this.#writeAndSync(file, buffers, bytes);
-    monitor.start();
-    const startedAt = performance.now();
-    const end = startedAt + seconds * 1000;
-    let pausedMs = 0;
-    let calls = 0;
-    for (let now = startedAt; now < end; now = performance.now()) {
-      if (this.#positions[file] + bytes > this.#sizes[file]) {
-        await this.#rewind(file, bytes);
-        pausedMs += performance.now() - now;
-      }
-      await this.#writeAndSync(file, buffers, bytes);
-      calls++;
-    }
-    return floorOf(calls, performance.now() - startedAt - pausedMs, monitor.stop());
-  }
-
-  /**
-   * `pwrite` of so many bytes on the main thread, into a sparse file, one after the other; beside
-   * it a sync in a thread as often as the store's own.
-   */
-  async writeNow(bytes: number, seconds: number, monitor: LoopDelayMonitor): Promise<Floor> {
-    const handle = this.#handles.sparse;
-    const buffers = this.#buffersOf(bytes);
+  async writeNow(): Promise<FloorMeasured> {
+    const { bytes } = this.#input;
     const writes = Math.min(WRITES_PER_TURN, Math.ceil(BYTES_PER_TURN / bytes));
-    await this.#truncateSparse();
     let syncing: Promise<void> | undefined;
-    monitor.start();
-    const startedAt = performance.now();
-    const end = startedAt + seconds * 1000;
-    let syncedAt = startedAt;
-    let pausedMs = 0;
-    let calls = 0;
-    let now = startedAt;
-    while (now < end) {
-      if (this.#positions.sparse + bytes * writes > this.#sizes.sparse) {
+    let syncedAt = performance.now();
+    await this.#rewind();
+    const measured = await this.#measure(async () => {
+      if (this.#position + bytes * writes > this.#size) {
         await syncing;
-        await this.#truncateSparse();
-        pausedMs += performance.now() - now;
+        await this.#rewind();
       }
       for (let i = 0; i < writes; i++) {
-        whole(handle.pwritevNow(buffers, this.#positions.sparse), bytes);
-        this.#positions.sparse += bytes;
-        calls++;
+        whole(this.#handle.pwritevNow(this.#buffers, this.#position), bytes);
+        this.#position += bytes;
       }
-      now = performance.now();
+      const now = performance.now();
       if (!syncing && now - syncedAt >= ASYNC_SYNC_INTERVAL_MS) {
         syncedAt = now;
-        syncing = handle.fdatasync().finally(() => {
+        syncing = this.#handle.fdatasync().finally(() => {
           syncing = undefined;
         });
       }
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    const tookMs = performance.now() - startedAt - pausedMs;
-    const loopDelayMs = monitor.stop();
+      await new Promise((turn) => setImmediate(turn));
+      return writes;
+    });
     await syncing;
     // What was written must not be written to the device while others are measured.
-    await this.#truncateSparse();
-    return floorOf(calls, tookMs, loopDelayMs);
+    await this.#rewind();
+    return measured;
   }
 
-  async close(): Promise<void> {
-    await this.#handles.sparse.close();
-    await this.#handles.zeroed.close();
-  }
-
-  /** Many buffers, as a store's chunks are. */
-  #buffersOf(bytes: number): Buffer[] {
-    const buffers: Buffer[] = [];
-    for (let left = bytes; left > 0; left -= this.#bytes.length) {
-      buffers.push(this.#bytes.subarray(0, Math.min(left, this.#bytes.length)));
+  /** Steps until the time is over; each says how many calls it made. */
+  async #measure(step: () => Promise<number>): Promise<FloorMeasured> {
+    this.#pausedMs = 0;
+    this.#monitor.start();
+    const startedAt = performance.now();
+    const end = startedAt + this.#input.seconds * 1000;
+    let calls = 0;
+    for (let now = startedAt; now < end; ) {
+      const pausedBefore = this.#pausedMs;
+      const made = await step();
+      calls += made;
+      const after = performance.now();
+      this.#latencies.add((after - now - (this.#pausedMs - pausedBefore)) / made);
+      now = after;
     }
-    return buffers;
+    const seconds = (performance.now() - startedAt - this.#pausedMs) / 1000;
+    return {
+      calls,
+      seconds,
+      callsPerSecond: calls / seconds,
+      latencyMs: this.#latencies.percentiles(),
+      loopDelayMs: this.#monitor.stop(),
+    };
   }
 
-  async #writeAndSync(file: FloorFile, buffers: readonly Buffer[], bytes: number): Promise<void> {
-    whole(await this.#handles[file].commitAndForce(buffers, this.#positions[file]), bytes);
-    this.#positions[file] += bytes;
+  async #rewind(): Promise<void> {
+    const startedAt = performance.now();
+    if (this.#input.kind !== "written") {
+      await this.#handle.ftruncate(0);
+      await this.#handle.ftruncate(this.#size);
+      await this.#handle.fdatasync();
+    }
+    this.#position = 0;
+    this.#pausedMs += performance.now() - startedAt;
   }
+}
 
-  async #rewind(file: FloorFile, bytes: number): Promise<void> {
-    if (this.#positions[file] + bytes <= this.#sizes[file]) return;
-    if (file === "sparse") await this.#truncateSparse();
-    else this.#positions.zeroed = 0;
+/** Many buffers, as a store's chunks are. */
+function buffersOf({ bytes, seed }: FloorInput): Buffer[] {
+  const chunk = randomBytes(64 * 1024, seed);
+  const buffers: Buffer[] = [];
+  for (let left = bytes; left > 0; left -= chunk.length) {
+    buffers.push(chunk.subarray(0, Math.min(left, chunk.length)));
   }
-
-  async #truncateSparse(): Promise<void> {
-    await this.#handles.sparse.ftruncate(0);
-    await this.#handles.sparse.ftruncate(this.#sizes.sparse);
-    await this.#handles.sparse.fdatasync();
-    this.#positions.sparse = 0;
-  }
+  return buffers;
 }
 
 function whole(count: number, bytes: number): void {
   if (count !== bytes) throw new Error(`The floor's write took ${count} of ${bytes} bytes`);
-}
-
-function floorOf(calls: number, ms: number, loopDelayMs: LoopDelay): Floor {
-  return { calls, seconds: ms / 1000, callsPerSecond: (calls * 1000) / ms, loopDelayMs };
 }

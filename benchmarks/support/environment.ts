@@ -22,9 +22,15 @@ export interface Environment {
   readonly code: "built" | "tsx";
   /** Processes that wanted a processor in the minute before. */
   readonly load: number;
+  /** Of whom it is compared with. */
+  readonly others: Readonly<Record<string, string>>;
 }
 
-export function environmentOf(directory: string): Environment {
+/** @param others Versions of whom the store is compared with, by name. */
+export function environmentOf(
+  directory: string,
+  others: Readonly<Record<string, string>>,
+): Environment {
   return {
     date: new Date().toISOString(),
     processor: cpus()[0]?.model.trim() ?? "unknown",
@@ -36,15 +42,22 @@ export function environmentOf(directory: string): Environment {
     addon: loadNativeBinding() === undefined ? "not loaded" : "loaded",
     code: import.meta.url.endsWith(".ts") ? "tsx" : "built",
     load: loadavg()[0]!,
+    others,
   };
 }
 
 export function environmentText(environment: Environment): string {
   const { processor, processors, memoryGiB, system, fileSystem, node, addon, code } = environment;
+  const others = Object.entries(environment.others);
+  const textOf = (name: string, version: string): string =>
+    name === "java" ? version : `${name} ${version}`;
   return [
     `${environment.date}  ${processors} × ${processor}, ${memoryGiB} GiB, ${system}`,
     fileSystem,
     `Node ${node}, addon ${addon}, code ${code}, load before ${environment.load.toFixed(1)}`,
+    ...(others.length > 0
+      ? [others.map(([name, version]) => textOf(name, version)).join(", ")]
+      : []),
   ].join("\n");
 }
 

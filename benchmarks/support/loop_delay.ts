@@ -15,6 +15,10 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const NS_PER_MS = 1e6;
+/** Of an idle loop, in ms: some hundred figures. */
+const IDLE_FOR_MS = 120;
+
+let idleMs: number | undefined;
 
 export interface LoopDelay {
   readonly p99: number;
@@ -30,12 +34,18 @@ export class LoopDelayMonitor {
     this.idleMs = idleMs;
   }
 
-  static async make(idleForMs: number): Promise<LoopDelayMonitor> {
+  /** The first one of a process waits until it knows what an idle loop shows. */
+  static async make(): Promise<LoopDelayMonitor> {
+    idleMs ??= await LoopDelayMonitor.#measureIdle();
+    return new LoopDelayMonitor(idleMs);
+  }
+
+  static async #measureIdle(): Promise<number> {
     const monitor = new LoopDelayMonitor(0);
     monitor.start();
-    await sleep(idleForMs);
+    await sleep(IDLE_FOR_MS);
     monitor.#histogram.disable();
-    return new LoopDelayMonitor(monitor.#histogram.percentile(50) / NS_PER_MS);
+    return monitor.#histogram.percentile(50) / NS_PER_MS;
   }
 
   start(): void {

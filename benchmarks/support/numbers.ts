@@ -13,6 +13,12 @@ export interface Spread {
   readonly max: number;
 }
 
+/** @returns `undefined` of no finite figure. */
+export function spreadOfMeasured(values: readonly (number | undefined)[]): Spread | undefined {
+  const measured = values.filter((value) => value !== undefined && Number.isFinite(value));
+  return measured.length > 0 ? spreadOf(measured as number[]) : undefined;
+}
+
 export function spreadOf(values: readonly number[]): Spread {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length / 2;

@@ -63,14 +63,16 @@ export function checkAsRocketmq(
   const size = readTotalSize(bytes, at);
   const magic = readMagic(bytes, at);
   const isOld = options.version === "4.9";
-  if (!isOld && size > rest) return bad(`TOTALSIZE is ${size}, ${rest} bytes are left in the file`);
+  const tooLarge = `TOTALSIZE is ${size}, ${rest} bytes are left in the file`;
+  if (!isOld && size > rest) return bad(tooLarge);
   if (options.version === "5.5" && size < 0) return bad(`TOTALSIZE is ${size}`);
   if (magic === MAGIC_BLANK) return { kind: "blank" };
   if (magic !== MAGIC_V1 && (isOld || magic !== MAGIC_V2)) {
     if (size === 0 && magic === 0) return bad("zeros where a record should be");
     return bad(`MAGICCODE is ${(magic >>> 0).toString(16).padStart(8, "0")}`);
   }
-  if (size > rest || size < RECORD_SIZE_MIN) return bad(`TOTALSIZE is ${size}`);
+  if (size > rest) return bad(`${tooLarge} (it makes room for as much, and may run out of memory)`);
+  if (size < RECORD_SIZE_MIN) return bad(`TOTALSIZE is ${size}`);
   if (end - at < size) return { kind: "short", needed: size };
   return checkBody(bytes, at, size, magic === MAGIC_V1 ? 1 : 2, options);
 }

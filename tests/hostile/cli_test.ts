@@ -65,6 +65,7 @@ t.test("every verb that reads ends with a code and a line for each fault", async
       ["cat", dir, "--topic", topic],
       ["cat", dir, "--offset", "0", "--json"],
       ["dump", "--dir", dir],
+      ["recover", "--dir", dir, "--explain"],
     ] as [string, ...string[]][]) {
       const isConfigured = round % 2 === 0;
       const result = await forcelog(verb, ...args, ...(isConfigured ? ["--config", config] : []));

@@ -6,6 +6,7 @@
  */
 
 import {
+  explainRecovery,
   type Message,
   MessageStore,
   PutError,
@@ -84,6 +85,7 @@ export async function runTrial(
 }
 
 /** Mutations that change more than bytes. */
+const MOVES = new Set(["move", "clone", "exchange", "link"]);
 const IN_THE_WAY = new Set(["move", "clone", "directory", "other", "deny", "file", "link"]);
 
 class Trial {
@@ -97,13 +99,18 @@ class Trial {
 
   /** Something that is no file lies where one may be due. */
   readonly #isInTheWay: boolean;
+  /** Files lie where others were. */
+  readonly #areFilesMoved: boolean;
 
   constructor(base: Base, image: StoreImage, plan: TrialPlan, open: Opener) {
     const random = randomOf(plan.seed);
     this.#image = image;
     this.#random = random;
     this.#open = open;
-    this.#isInTheWay = plan.mutations.some((mutation) => IN_THE_WAY.has(mutation.do));
+    const did = (kinds: ReadonlySet<string>): boolean =>
+      plan.mutations.some((mutation) => kinds.has(mutation.do));
+    this.#isInTheWay = did(IN_THE_WAY);
+    this.#areFilesMoved = did(MOVES);
     const modes: readonly StoreOptions[] = [
       { flushDiskType: "SYNC_FLUSH", transientStorePoolEnable: false },
       { flushDiskType: "ASYNC_FLUSH", transientStorePoolEnable: false },
@@ -164,10 +171,28 @@ class Trial {
       seen = seenIn(store);
       await visit.settle("close()", store.close());
     }
+    if (this.#random(3) === 0) await this.#explain(visit, seen);
     visit.end();
     buffers.check();
     if (fs.changes > 0) throw new HostileFailure("A store that is only read was changed");
     return seen;
+  }
+
+  /** What opening would do is told, and comes out as what was seen. */
+  async #explain(visit: Visit, seen: string | Seen): Promise<void> {
+    const { fs } = visit;
+    const environment = { fileSystem: fs, clock: this.#clock, onWarning: () => undefined };
+    const explained = await visit.attempt(
+      "explainRecovery()",
+      explainRecovery(fs.root, this.#options, environment),
+    );
+    if (explained instanceof StoreError || typeof seen === "string") return;
+    if (explained.ours.end !== seen.end) {
+      throw new HostileFailure(`It is told to end at ${explained.ours.end}, not at ${seen.end}`);
+    }
+    for (const { end, stop, scanStart, recordsLost, bytesLost } of explained.rocketmq) {
+      checkText(`${end} ${stop?.reason ?? ""} ${scanStart.why} ${recordsLost} ${bytesLost}`);
+    }
   }
 
   async #write(image: StoreImage, seen: string | Seen, buffers: BufferWatch): Promise<string> {
@@ -255,7 +280,9 @@ class Trial {
       if (cut && this.#options.damagedLogPolicy === "keep") {
         throw new HostileFailure(`A store that was closed is cut: ${JSON.stringify(cut)}`);
       }
-      if (!cut && holes.length + left.length === 0) compare(endsIn(before), endsIn(seenIn(store)));
+      if (!cut && holes.length + left.length === 0) {
+        compare(this.#endsIn(before), this.#endsIn(seenIn(store)));
+      }
     }
     if (this.#options.damagedLogPolicy === "keep") await readBack(visit, store, puts);
     const closed = await visit.attempt("close()", store.close());
@@ -264,6 +291,18 @@ class Trial {
     }
     visit.end();
     buffers.check();
+  }
+
+  /**
+   * Where log and queues end. In a damaged store the rest may differ: lost messages at the front of a
+   * queue, which of two records has a place that both claim, and all of a queue with another one's files.
+   */
+  #endsIn(seen: Seen): Seen {
+    if (this.#areFilesMoved) return { ...seen, queues: [] };
+    const ends = seen.queues
+      .filter(({ minOffset, maxOffset }) => minOffset < maxOffset)
+      .map((queue) => ({ ...queue, minOffset: -1, maxPhysicalOffset: -1 }));
+    return { ...seen, queues: ends };
   }
 }
 
@@ -303,17 +342,6 @@ function seenIn(store: MessageStore): Seen {
     fileSizes: [mappedFileSizeCommitLog, mappedFileSizeConsumeQueue],
     queues: store.queues(),
   };
-}
-
-/**
- * Where the queues end. In a damaged store the rest may differ: lost messages at the front of a queue,
- * and which of two records has a place that both claim.
- */
-function endsIn(seen: Seen): Seen {
-  const ends = seen.queues
-    .filter(({ minOffset, maxOffset }) => minOffset < maxOffset)
-    .map((queue) => ({ ...queue, minOffset: -1, maxPhysicalOffset: -1 }));
-  return { ...seen, queues: ends };
 }
 
 /** A reader sees what a writer makes of the store, and an open what the close before it left. */

@@ -39,7 +39,7 @@ const BUILD_MS = 300_000;
 const SHORT_LIVED = "-XX:TieredStopAtLevel=1";
 
 /** Options of ours that Java does not know. */
-const OURS = ["damagedLogPolicy", "brokerChecks", "bornHost", "storeHost"];
+const OURS = ["damagedLogPolicy", "recoverWholeLog", "brokerChecks", "bornHost", "storeHost"];
 /** Options that came after 4.9. */
 const SINCE_5 = ["enabledAppendPropCRC", "forceVerifyPropCRC", "readUnCommitted"];
 

@@ -5,8 +5,12 @@
  * @module
  */
 
+import { LIGHT_QUEUE_ID } from "../../message/light_queues.ts";
 import type { BatchItem, Message } from "../../message/message.ts";
-import { PROPERTY_WAIT_STORE_MSG_OK } from "../../message/property_names.ts";
+import {
+  PROPERTY_INNER_MULTI_DISPATCH,
+  PROPERTY_WAIT_STORE_MSG_OK,
+} from "../../message/property_names.ts";
 import type { StoredMessage } from "../../message/record.ts";
 import { takesQueueOffset } from "../../message/sys_flag.ts";
 
@@ -53,6 +57,13 @@ export class PlannedMessage {
   /** It gets a unit in its queue. */
   get isQueued(): boolean {
     return takesQueueOffset(this.sysFlag);
+  }
+
+  /** The queues that it enters, as `topic/queueId`: its own, and light ones. */
+  get queues(): string[] {
+    if (!this.isQueued) return [];
+    const light = this.#spec.properties?.[PROPERTY_INNER_MULTI_DISPATCH]?.split(",") ?? [];
+    return [`${this.topic}/${this.queueId}`, ...light.map((name) => `${name}/${LIGHT_QUEUE_ID}`)];
   }
 
   /** What is handed to `put`. */

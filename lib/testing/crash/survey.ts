@@ -11,9 +11,11 @@ import {
   type QueueUnit,
   UNIT_BYTES,
 } from "../../consume_queue/queue_unit.ts";
+import { queuesOf } from "../../dispatch/dispatcher.ts";
+import { dispatchRequestOf } from "../../message/dispatch_request.ts";
 import { isHoleRecord } from "../../message/hole_record.ts";
 import type { StoredMessage } from "../../message/record.ts";
-import { takesQueueOffset } from "../../message/sys_flag.ts";
+import { DelayLevels } from "../../message/tags_code.ts";
 import type { MessageStore } from "../../message_store.ts";
 import { describe, type Entry } from "./ledger.ts";
 import { numberOf, type PlannedMessage } from "./planned_message.ts";
@@ -48,23 +50,23 @@ export async function survey(
   const holes = await readLog(store, entries, { messages, mangled, problems });
   const missing = new Map<string, number>();
   for (const { planned } of hadHoles || holes > 0 ? entries : []) {
-    if (!planned.isQueued || messages.has(planned.number)) continue;
-    const key = `${planned.topic}/${planned.queueId}`;
-    missing.set(key, (missing.get(key) ?? 0) + 1);
+    if (messages.has(planned.number)) continue;
+    for (const key of planned.queues) missing.set(key, (missing.get(key) ?? 0) + 1);
   }
   const byQueue = new Map<string, Map<number, StoredMessage>>();
+  const delayLevels = DelayLevels.parse(store.options.messageDelayLevel);
   for (const message of messages.values()) {
-    if (!takesQueueOffset(message.sysFlag)) continue;
-    const key = `${message.topic}/${message.queueId}`;
-    let queue = byQueue.get(key);
-    if (!queue) {
-      queue = new Map();
-      byQueue.set(key, queue);
+    const request = dispatchRequestOf(message.bytes, 0, delayLevels);
+    for (const [topic, queueId, offset] of queuesOf(request, store.options.enableMultiDispatch)) {
+      const key = `${topic}/${queueId}`;
+      let queue = byQueue.get(key);
+      if (!queue) {
+        queue = new Map();
+        byQueue.set(key, queue);
+      }
+      if (queue.has(offset)) problems.push(`two records of ${key} are message ${offset}`);
+      queue.set(offset, message);
     }
-    if (queue.has(message.queueOffset)) {
-      problems.push(`two records of ${key} are message ${message.queueOffset}`);
-    }
-    queue.set(message.queueOffset, message);
   }
   for (const { topic, queueId } of store.queues()) {
     const key = `${topic}/${queueId}`;
@@ -218,12 +220,13 @@ async function readMessages(
 ): Promise<void> {
   const key = `${topic}/${queueId}`;
   const max = store.maxOffset(topic, queueId);
+  const records = new Map([...due.values()].map((record) => [record.physicalOffset, record]));
   let got = 0;
   for (let offset = store.minOffset(topic, queueId); offset < max; ) {
     const { status, messages, nextBeginOffset } = await store.get({ topic, queueId, offset });
     for (const message of messages) {
-      if (due.get(message.queueOffset)?.bytes.equals(message.bytes) !== true) {
-        problems.push(`message ${message.queueOffset} of ${key} is not what is in the log`);
+      if (records.get(message.physicalOffset)?.bytes.equals(message.bytes) !== true) {
+        problems.push(`what ${key} has at ${message.physicalOffset} is not what is in the log`);
       }
       got++;
     }

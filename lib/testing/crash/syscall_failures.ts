@@ -9,6 +9,8 @@
  * @module
  */
 
+import { basename, dirname } from "node:path";
+import { storePaths } from "../../io/store_paths.ts";
 import type { Call, CallName } from "../call.ts";
 import type { SimulatedDisk } from "../simulated_disk.ts";
 import type { Fault } from "../simulated_file_system.ts";
@@ -16,7 +18,7 @@ import { type CutName, eventOf, imageOf } from "./crash_case.ts";
 import { Examiner } from "./examiner.ts";
 import { describe, type LedgerView } from "./ledger.ts";
 import { oneOf, randomFor } from "./seeds.ts";
-import { SimulatedStage } from "./simulated_stage.ts";
+import { ROOT, SimulatedStage } from "./simulated_stage.ts";
 import { MODES, type ModeName, type Workload } from "./workload.ts";
 
 /** How a call ends, by name: an error's code, a count, or never. */
@@ -128,7 +130,7 @@ export async function tryFailure(
   const soon = target.number + 1 + randomFor(seed, target.number, way)(SOON_CALLS);
   let early: Moment | undefined;
   const stage: SimulatedStage = stageOf(seed, workload, mode, (number, call) => {
-    if (number === soon) early = momentOf(stage);
+    if (number >= soon && !early && isNoted(stage, target, way)) early = momentOf(stage);
     return number === target.number ? faultOf(way, call) : undefined;
   });
   return judged({ seed, workload, mode, target, way }, stage, async () => {
@@ -136,6 +138,17 @@ export async function tryFailure(
     await afterwards(stage);
     return early ? [early, momentOf(stage)] : [momentOf(stage)];
   });
+}
+
+/**
+ * Whether a failed sync of the log has been noted beside it. A process that is killed before that
+ * believes the page cache once it is started again: nobody was told anything yet.
+ */
+function isNoted(stage: SimulatedStage, { name, path }: Target, way: Way): boolean {
+  if (name !== "fdatasync" || !path.includes("/commitlog/") || way === "hang") return true;
+  const { storePathCommitLog } = stage.resolved;
+  const { syncFailed } = storePaths(ROOT, storePathCommitLog);
+  return stage.disk.list(dirname(syncFailed)).some((entry) => entry.name === basename(syncFailed));
 }
 
 /** A disk, and what had been promised by then. */

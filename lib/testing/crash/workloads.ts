@@ -255,6 +255,36 @@ const elsewhere: Workload = {
   },
 };
 
+const light: Workload = {
+  name: "light",
+  about: "messages that enter light queues besides their own",
+  options: () =>
+    small({
+      mappedFileSizeConsumeQueue: 60,
+      enableLmq: true,
+      enableMultiDispatch: true,
+      flushConsumeQueueLeastPages: 0,
+      flushIntervalConsumeQueue: 100,
+      enabledAppendPropCRC: true,
+      forceVerifyPropCRC: true,
+    }),
+  async run(stage) {
+    const message = (i: number): MessageSpec => ({
+      topic: "light",
+      queueId: i % 2,
+      bodyBytes: 40 * (i % 9),
+      properties: { INNER_MULTI_DISPATCH: i % 3 === 0 ? "%LMQ%a" : "%LMQ%a,%LMQ%b" },
+    });
+    for (let round = 0; round < 3; round++) {
+      await putAll(stage, numbered(4, message));
+      await Promise.all([stage.put(message(round)), stage.put({ topic: "light" })]);
+      await stage.pass(130);
+      if (round === 1) await stage.kill();
+    }
+    await stage.readBack(2);
+  },
+};
+
 /** Whatever chance has it do. */
 const random: Workload = {
   name: "random",
@@ -271,6 +301,8 @@ const random: Workload = {
         { enabledAppendPropCRC: true },
         { enabledAppendPropCRC: true, forceVerifyPropCRC: true },
       ]),
+      damagedLogPolicy: oneOf(random, ["keep", "keep", "cut"]),
+      recoverWholeLog: random(6) === 0,
       readUnCommitted: random(3) === 0,
       flushIntervalCommitLog: oneOf(random, [10, 500]),
       flushCommitLogLeastPages: oneOf(random, [0, 1, 4]),
@@ -334,7 +366,7 @@ const random: Workload = {
 
 /** By name. */
 export const WORKLOADS: ReadonlyMap<string, Workload> = new Map(
-  [first, rolls, queues, batches, loose, time, reopen, large, behind, elsewhere, random].map(
+  [first, rolls, queues, batches, loose, time, reopen, large, behind, elsewhere, light, random].map(
     (workload) => [workload.name, workload],
   ),
 );
