@@ -19,12 +19,14 @@ import { hasCode, systemError } from "./system_error.ts";
 export async function createDirectory(fs: FileSystem, path: string): Promise<void> {
   const parent = dirname(path);
   try {
-    await fs.mkdir(path);
-  } catch (error) {
-    if (hasCode(error, "ENOENT") && parent !== path) {
+    try {
+      await fs.mkdir(path);
+    } catch (error) {
+      if (!hasCode(error, "ENOENT") || parent === path) throw error;
       await createDirectory(fs, parent);
-      return createDirectory(fs, path);
+      await fs.mkdir(path);
     }
+  } catch (error) {
     if (!hasCode(error, "EEXIST") || (await fs.stat(path)).kind !== "directory") throw error;
     return syncExisting(fs, parent);
   }

@@ -230,7 +230,8 @@ class Recovery {
     for (const hole of scan.holes) {
       holes.push(await mendHole(segments, hole, this.#holeCrc, evidence));
     }
-    const cut = await cutTail(segments, behind, {
+    const staleBlank = end < behind ? await this.#staleBlank(end) : undefined;
+    const cut = await cutTail(segments, staleBlank ? end : behind, {
       ...evidence,
       trustBlocks: cleanStop && watermarks?.logEnd === end,
       isZero: this.#zeroFrom === behind,
@@ -240,6 +241,7 @@ class Recovery {
       await rewriteLog(segments, Math.min(start.offset, logEnd), end, this.#context);
     }
     await this.#forceLog(start.offset, end);
+    const ended = bad ?? staleBlank;
     return {
       last: scan.last ?? (await this.#lastBefore(end)),
       report: {
@@ -248,7 +250,7 @@ class Recovery {
         scanStart: start,
         scannedRecords: scan.records,
         end,
-        cut: bad && cut.droppedBytes > 0 ? { ...bad, ...cut } : undefined,
+        cut: ended && cut.droppedBytes > 0 ? { ...ended, ...cut } : undefined,
         holes,
         left: this.#left,
         gaps: scan.gaps,
@@ -468,6 +470,14 @@ class Recovery {
     const { path, start } = this.#store.segments.find(offset) as Segment;
     const reason = `a blank record of ${declaredSize} bytes, where ${size} are left in the file`;
     return { offset, path, position: offset - start, reason };
+  }
+
+  /** The log goes on in the place of a blank: what is left behind its head must not come back. */
+  async #staleBlank(offset: PhysicalOffset): Promise<BadPlace | undefined> {
+    const segment = this.#store.segments.find(offset) as Segment;
+    const position = offset - segment.start;
+    if (await isZeroFrom(this.#context, segment, position + BLANK_SIZE, false)) return undefined;
+    return { offset, path: segment.path, position, reason: "a blank record with bytes behind it" };
   }
 
   /** Whether the log ends at a bad place, whatever whole records follow. */

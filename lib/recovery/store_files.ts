@@ -49,6 +49,10 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
   const { fileSystem, files, paths } = context;
   /** Names by identity: through links one file may bear two, and be written to as both. */
   const names = new Map<string, string>();
+  for (const path of [paths.checkpoint, paths.abort, paths.lock]) {
+    const identity = await identityOf(fileSystem, path);
+    if (identity !== undefined) names.set(identity, path);
+  }
   const logFiles = await filesOf(fileSystem, paths.commitLog, names);
   const queueFolders: { topic: string; queueId: number; folder: Folder }[] = [];
   for (const topic of await list(fileSystem, paths.consumeQueue)) {
@@ -182,6 +186,16 @@ function segmentsOf(
 
 function unexpected(path: string, why: string): StoreError {
   return new StoreError("STORE_UNEXPECTED_FILE", `Cannot open ${path}: ${why}`, { path });
+}
+
+/** Of what lies there; `undefined` if nothing does. */
+async function identityOf(fileSystem: FileSystem, path: string): Promise<string | undefined> {
+  try {
+    return (await fileSystem.stat(path)).identity;
+  } catch (cause) {
+    if ((cause as { code?: string }).code === "ENOENT") return undefined;
+    throw new StoreError("STORE_IO", `Cannot look at ${path}`, { path, cause });
+  }
 }
 
 async function list(fileSystem: FileSystem, path: string): Promise<DirectoryEntry[]> {

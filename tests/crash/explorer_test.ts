@@ -15,13 +15,13 @@ import {
   WORKLOADS,
   type Workload,
 } from "../../lib/testing/mod.ts";
-import { seedOf } from "../support/random.ts";
+import { sliceSeedOf } from "../support/random.ts";
 
 /** Cuts of one mode, shared among the workloads. */
 const CUTS_PER_MODE = 700;
 const CUTS_PER_WORKLOAD = Math.ceil(CUTS_PER_MODE / WORKLOADS.size);
 
-const seed = seedOf(t);
+const seed = sliceSeedOf(t);
 
 function workloadOf(name: string): Workload {
   return WORKLOADS.get(name) as Workload;

@@ -16,13 +16,13 @@ import {
   type Workload,
   waysOf,
 } from "../../lib/testing/mod.ts";
-import { seedOf } from "../support/random.ts";
+import { sliceSeedOf } from "../support/random.ts";
 
 const NAMES = ["first", "loose", "rolls", "reopen"];
 /** Of each workload in each mode. */
 const TRIALS = 6;
 
-const seed = seedOf(t);
+const seed = sliceSeedOf(t);
 const random = randomOf(seed);
 const table = new FailureTable();
 

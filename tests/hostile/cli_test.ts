@@ -6,7 +6,7 @@ import t from "tap";
 import { forcelog } from "../support/command.ts";
 import { baseOf } from "../support/hostile_bases.ts";
 import { planOf, type TrialPlan } from "../support/hostile_trial.ts";
-import { seedOf } from "../support/random.ts";
+import { sliceSeedOf } from "../support/random.ts";
 import type { StoreImage } from "../support/store_image.ts";
 import { mutate } from "../support/store_mutator.ts";
 import { testFolder } from "../support/test_folder.ts";
@@ -43,7 +43,7 @@ function faultOf(
 }
 
 t.test("every verb that reads ends with a code and a line for each fault", async (t) => {
-  const seed = seedOf(t);
+  const seed = sliceSeedOf(t);
   const folder = testFolder(t);
   const startedAt = performance.now();
   let stores = 0;

@@ -7,7 +7,7 @@ import { baseNames, baseOf } from "../support/hostile_bases.ts";
 import { failureText, HostileRun } from "../support/hostile_run.ts";
 import { type Opener, planOf } from "../support/hostile_trial.ts";
 import { ImageFileSystem } from "../support/image_file_system.ts";
-import { seedOf } from "../support/random.ts";
+import { sliceSeedOf } from "../support/random.ts";
 
 /** How long the random part takes at most, and how many stores are enough. */
 const RANDOM_MS = 20_000;
@@ -27,7 +27,7 @@ t.test("every base store opens undamaged, whatever is asked of it", async (t) =>
 });
 
 t.test("a damaged store works or says what is wrong, and where", async (t) => {
-  const seed = seedOf(t);
+  const seed = sliceSeedOf(t);
   const run = new HostileRun();
   const startedAt = performance.now();
   for (let round = 0; round < ROUNDS; round++) {

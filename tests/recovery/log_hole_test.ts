@@ -32,7 +32,7 @@ import {
   TINY,
   touchedBy,
 } from "../support/damaged_store.ts";
-import { seedOf } from "../support/random.ts";
+import { sliceSeedOf } from "../support/random.ts";
 
 const base = await baseOf({ mappedFileSizeCommitLog: 2048 }, (store) => someMessages(store, 60));
 
@@ -51,7 +51,7 @@ t.test("recover() covers damage over two, three and more files", async (t) => {
 });
 
 t.test("recover() covers several places at once", async (t) => {
-  const random = randomOf(seedOf(t));
+  const random = randomOf(sliceSeedOf(t));
   for (const [stop, options] of STOPS) {
     const wrong: string[] = [];
     for (let round = 0; round < 40; round++) {

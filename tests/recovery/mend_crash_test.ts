@@ -22,7 +22,7 @@ import {
   segmentsOf,
   touchedBy,
 } from "../support/damaged_store.ts";
-import { seedOf } from "../support/random.ts";
+import { sliceSeedOf } from "../support/random.ts";
 
 /** Three holes (in a file, up to its end, over a border) and a torn end with garbage behind it. */
 const base = await baseOf({ mappedFileSizeCommitLog: 2048 }, (store) => someMessages(store, 60));
@@ -146,7 +146,7 @@ t.test(
   "recover() that loses its power before any of its calls ends the same the next time",
   async (t) => {
     const wrong: string[] = [];
-    const seed = seedOf(t);
+    const seed = sliceSeedOf(t);
     const disks = await disksBefore(new Set(changing.map(({ number }) => number)));
     const extremes: Survival[] = [
       { data: "none", names: "none" },

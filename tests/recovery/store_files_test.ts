@@ -86,6 +86,18 @@ t.test("listStoreFiles() refuses a file that is there under two names", async (t
   }
 });
 
+t.test("listStoreFiles() refuses a link from a segment to a file of another kind", async (t) => {
+  const dir = await closedStore(t);
+  const path = join(dir, "commitlog", segment(65536));
+  rmSync(path);
+  symlinkSync("../checkpoint", path);
+  t.match(await rejection(MessageStore.open(dir, SMALL)), {
+    code: "STORE_UNEXPECTED_FILE",
+    path,
+    message: /it is the same file as .*checkpoint/,
+  });
+});
+
 t.test("listStoreFiles() follows a link to a file elsewhere", async (t) => {
   const dir = await closedStore(t);
   renameSync(logFile(dir), join(dir, "moved"));

@@ -23,18 +23,24 @@ export interface Base {
 }
 
 /** Names of all bases: the same list on every machine. */
-export function baseNames(): string[] {
-  return [...Object.keys(OWN), ...goldenNames().map((name) => `golden:${name}`)];
+export function baseNames(): readonly string[] {
+  names ??= [...Object.keys(OWN), ...goldenNames().map((name) => `golden:${name}`)];
+  return names;
 }
+
+let names: readonly string[] | undefined;
 
 /** These take several times as long as the others. */
 const LARGE =
   /deep|queue-rolled|queues-absent|checkpoint-absent|crash-(?:a?sync|queues|pool)|v498|v551|roll-boundaries/;
 
 /** Names to draw from: a large base is there once. */
-export function basesByCost(): string[] {
-  return baseNames().flatMap((name) => (LARGE.test(name) ? [name] : [name, name, name]));
+export function basesByCost(): readonly string[] {
+  byCost ??= baseNames().flatMap((name) => (LARGE.test(name) ? [name] : [name, name, name]));
+  return byCost;
 }
+
+let byCost: readonly string[] | undefined;
 
 const made = new Map<string, Promise<Base>>();
 

@@ -15,6 +15,16 @@ export function seedOf(t: Test): number {
   return seed;
 }
 
+/**
+ * The seed of a slice of a search that goes on for longer elsewhere: the same one each time, so that
+ * a change is judged by what it changed. `SEED=<seed>` looks at another slice.
+ */
+export function sliceSeedOf(t: Test): number {
+  const seed = Number(process.env.SEED ?? 20240601);
+  t.comment(`SEED=${seed}`);
+  return seed;
+}
+
 /** So many turns of the event loop. */
 export async function turns(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
