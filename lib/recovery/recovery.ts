@@ -654,6 +654,13 @@ class Recovery {
         throw new StoreError("STORE_IO", `Cannot sync ${path}`, { path, cause });
       }
     }
+    // Nor was its name, if the process was killed between the rename and this sync.
+    const { directory } = this.#store.segments;
+    try {
+      if (this.#store.segments.first) await this.#context.fileSystem.syncDirectory(directory);
+    } catch (cause) {
+      throw new StoreError("STORE_IO", `Cannot sync ${directory}`, { path: directory, cause });
+    }
   }
 
   /** The newest record that the queues know: the scan met none. */

@@ -171,3 +171,15 @@ t.test("recover() refuses queues without a log, unless told to accept the loss",
   t.equal(accepted.maxOffset("T"), 0);
   t.equal((await accepted.put(message("new"))).queueOffset, 0);
 });
+
+eachBinding(
+  t,
+  "recover() makes durable the names that a killed process left",
+  async (t, binding) => {
+    const dir = storePath(t);
+    const { store } = await openStore(t, dir, {}, { binding });
+    await putMany(store, 5);
+    const { fileSystem } = await openStore(t, killedCopy(t, dir), {}, { binding });
+    t.equal(fileSystem.count("syncDirectory", { path: /commitlog$/ }), 1);
+  },
+);
