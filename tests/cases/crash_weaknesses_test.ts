@@ -5,7 +5,7 @@ import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { MessageStore } from "../../lib/mod.ts";
-import { FakeClock, SimulatedDisk, SimulatedFileSystem } from "../../lib/testing/mod.ts";
+import { FakeClock, randomOf, SimulatedDisk, SimulatedFileSystem } from "../../lib/testing/mod.ts";
 import { until } from "../support/random.ts";
 import { rejection } from "../support/rejections.ts";
 import {
@@ -318,3 +318,71 @@ eachBinding(
     t.equal((await again.put(message("next"))).queueOffset, 300);
   },
 );
+
+eachBinding(t, "W7 a message that is missing moves nobody behind it", async (t, binding) => {
+  const dir = storePath(t);
+  const { store } = await openStore(t, dir, {}, { binding });
+  await putMany(store, 30, { size: 200 });
+  const { messages } = await store.get({ topic: "T", offset: 10, maxMessages: 1 });
+  const copy = killedCopy(t, dir);
+  overwrite(logFile(copy), (messages[0]?.physicalOffset as number) + 4, Buffer.alloc(4));
+  // From the damaged log, and once more from the mended one.
+  for (const round of [1, 2]) {
+    rmSync(join(copy, "consumequeue"), { recursive: true, force: true });
+    rmSync(join(copy, "checkpoint"), { force: true });
+    const { store: again } = await openStore(t, copy, {}, { binding });
+    t.same(
+      await bodies(again),
+      numbers(30).filter((text) => text !== "10"),
+      `round ${round}`,
+    );
+    const behind = await again.get({ topic: "T", offset: 11, maxMessages: 1 });
+    t.equal(behind.messages[0]?.body.toString().replace(/\.+/, ""), "11");
+    t.equal(again.maxOffset("T"), 30);
+    await checkStore(t, again, copy, ["T/0/10"]);
+    await again.close();
+  }
+});
+
+t.test("W13 a crash in the middle of opening after a clean stop is a crash", async (t) => {
+  const options = { ...SMALL, ...SYNC };
+  const disk = new SimulatedDisk();
+  const open = (on: SimulatedDisk, fileSystem = new SimulatedFileSystem(on)) =>
+    MessageStore.open("/store", options, { fileSystem, onWarning: () => undefined });
+  const store = await open(disk);
+  await putMany(store, 30);
+  await store.close();
+  const found: SimulatedDisk[] = [];
+  const opening = disk.fork();
+  const fileSystem = new SimulatedFileSystem(opening, {
+    onCall: ({ name, path, mode }) => {
+      const changes = /^(?:pwrite|rename|unlink|ftruncate)/.test(name) || mode === "create";
+      if (changes && !/abort|lock|holder/.test(path)) {
+        found.push(opening.cutPower(randomOf(1), { data: "none", names: "none" }));
+      }
+      return undefined;
+    },
+  });
+  await (await open(opening, fileSystem)).close();
+  t.ok(found.length > 0);
+  const again = await open(found[0] as SimulatedDisk);
+  t.equal(again.recovery.cleanStop, false, "abort was there before the first change");
+  t.same(await bodies(again), numbers(30));
+  await again.close();
+});
+
+t.test("W19 a store whose disk was full closes as a clean one", async (t) => {
+  const disk = new SimulatedDisk({ spaceBytes: 512 * 1024 });
+  const environment = { fileSystem: new SimulatedFileSystem(disk), onWarning: () => undefined };
+  const store = await MessageStore.open("/store", SMALL, environment);
+  let refused = false;
+  for (let i = 0; !refused; i++) {
+    refused = await store.put(message(`${i}`.padEnd(5000, "."))).then(
+      () => false,
+      () => true,
+    );
+  }
+  disk.spaceBytes = 64 * 1024 * 1024;
+  await store.close();
+  t.notOk(disk.list("/store").some(({ name }) => name === "abort"));
+});

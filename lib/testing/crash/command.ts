@@ -7,7 +7,7 @@
 import { fork } from "node:child_process";
 import { parseArgs } from "node:util";
 import { CANARIES, tryCanary } from "./canaries.ts";
-import { parseCase } from "./crash_case.ts";
+import { fieldsOf, parseCase } from "./crash_case.ts";
 import { Explorer, type Failure, type Tally } from "./explorer.ts";
 import {
   FailureTable,
@@ -58,7 +58,15 @@ export async function crashCommand(args: readonly string[], print: Print): Promi
     print(USAGE);
     return 0;
   }
-  if (values.replay !== undefined) return replay(values.replay, print);
+  if (values.replay !== undefined) {
+    try {
+      return await replay(values.replay, print);
+    } catch (error) {
+      if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
+      print(error.message);
+      return 2;
+    }
+  }
   if (values.canary) return canaries(wishes, print);
   if (values.failures) return failures(wishes, values.some, print);
   return wishes.jobs > 1 && process.send === undefined
@@ -159,34 +167,38 @@ async function exploreInProcesses(
 }
 
 async function replay(line: string, print: Print): Promise<number> {
-  if (/\bfail=/.test(line)) return replayFailure(line, print);
-  const which = parseCase(line);
-  modeOf(which.mode);
-  const explorer = new Explorer({ onFailure: (failure) => printFailure(failure, print) });
-  const violations = await explorer.replay(which, workloadOf(which.workload));
-  if (violations.length === 0) print("Nothing was violated");
-  return explorer.failures.length > 0 ? 1 : 0;
-}
-
-async function replayFailure(line: string, print: Print): Promise<number> {
-  const field = (name: string): string => {
-    const found = new RegExp(`\\b${name}=(\\S+)`).exec(line)?.[1];
-    if (found === undefined) throw new TypeError(`Cannot read "${line}": no ${name}=`);
-    return found;
-  };
+  const field = fieldsOf(line);
   const seed = numberOf(field("seed"));
   const workload = workloadOf(field("workload"));
   const mode = modeOf(field("mode"));
-  const fail = numberOf(field("fail"));
+  if (/\bfail=/.test(line)) {
+    return replayFailure(seed, workload, mode, numberOf(field("fail")), field("way"), print);
+  }
+  const explorer = new Explorer({ onFailure: (failure) => printFailure(failure, print) });
+  // What went wrong without a crash has no call.
+  if (/\bcall=/.test(line)) await explorer.replay(parseCase(line), workload);
+  else await explorer.rehearse(seed, workload, mode);
+  if (explorer.failures.length === 0) print("Nothing was violated");
+  return explorer.failures.length > 0 ? 1 : 0;
+}
+
+async function replayFailure(
+  seed: number,
+  workload: Workload,
+  mode: ModeName,
+  fail: number,
+  wayText: string,
+  print: Print,
+): Promise<number> {
   const target = (await targetsOf(seed, workload, mode)).find(({ number }) => number === fail);
   if (!target) throw new RangeError(`There is no call ${fail}`);
-  const way = field("way").replace(":", " ");
+  const way = wayText.replace(":", " ");
   const trial =
     way === "full disk"
       ? await tryFullDisk(seed, workload, mode, target)
       : await tryFailure(seed, workload, mode, target, way);
-  print(`${trial.verdict}: ${target.name} ${target.path}`);
-  for (const detail of trial.details) print(`  ${detail}`);
+  print(`${trial.verdict}: ${target.name} ${target.path} (${way})`);
+  for (const detail of trial.details) print(`  ${shortened(detail)}`);
   return isBad(trial.verdict) ? 1 : 0;
 }
 

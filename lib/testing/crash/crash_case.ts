@@ -61,8 +61,12 @@ export function formatCase({ seed, workload, mode, call, cut, second }: CrashCas
   return `seed=${seed} workload=${workload} mode=${mode} call=${call} cut=${cut}${again}`;
 }
 
-/** @throws {TypeError} if the line is none that {@linkcode formatCase} makes. */
-export function parseCase(line: string): CrashCase {
+/**
+ * The fields of a line, `name=value name=value`.
+ *
+ * @returns What reads one by its name; throws a `TypeError` if there is none.
+ */
+export function fieldsOf(line: string): (name: string) => string {
   const fields = new Map(
     line
       .trim()
@@ -72,30 +76,34 @@ export function parseCase(line: string): CrashCase {
         return [field.slice(0, at), field.slice(at + 1)] as const;
       }),
   );
-  const text = (name: string): string => {
+  return (name) => {
     const value = fields.get(name);
-    if (value === undefined) throw new TypeError(`Cannot read case "${line}": no ${name}=`);
+    if (value === undefined) throw new TypeError(`Cannot read "${line}": no ${name}=`);
     return value;
   };
+}
+
+/** @throws {TypeError} if the line is none that {@linkcode formatCase} makes. */
+export function parseCase(line: string): CrashCase {
+  const field = fieldsOf(line);
   const number = (value: string): number => {
-    if (!/^\d+$/.test(value)) throw new TypeError(`Cannot read case "${line}": "${value}"`);
+    if (!/^\d+$/.test(value)) throw new TypeError(`Cannot read "${line}": "${value}" is no number`);
     return Number(value);
   };
   const cut = (value: string): CutName => {
     const found = CUTS.find((name) => name === value);
-    if (!found) throw new TypeError(`Cannot read case "${line}": no cut is called "${value}"`);
+    if (!found) throw new TypeError(`Cannot read "${line}": no cut is called "${value}"`);
     return found;
   };
-  const [secondCall, secondCut] = fields.get("second")?.split("/") ?? [];
+  const [secondCall = "", secondCut = ""] = /\bsecond=/.test(line)
+    ? field("second").split("/")
+    : [];
   return {
-    seed: number(text("seed")),
-    workload: text("workload"),
-    mode: text("mode"),
-    call: number(text("call")),
-    cut: cut(text("cut")),
-    second:
-      secondCall === undefined || secondCut === undefined
-        ? undefined
-        : { call: number(secondCall), cut: cut(secondCut) },
+    seed: number(field("seed")),
+    workload: field("workload"),
+    mode: field("mode"),
+    call: number(field("call")),
+    cut: cut(field("cut")),
+    second: secondCall === "" ? undefined : { call: number(secondCall), cut: cut(secondCut) },
   };
 }

@@ -107,6 +107,13 @@ export class Explorer {
     });
   }
 
+  /** Plays a workload without any crash but its own. */
+  async rehearse(seed: number, workload: Workload, mode: ModeName): Promise<void> {
+    await withoutLostErrors(this, { seed, workload: workload.name, mode }, async () => {
+      await this.#play(seed, workload, mode, () => false);
+    });
+  }
+
   /** Does again what led to a failure. @returns What was violated. */
   async replay(which: CrashCase, workload: Workload): Promise<readonly string[]> {
     const { seed, call, cut, second } = which;
