@@ -18,7 +18,7 @@ import {
 import { sliceSeedOf } from "../support/random.ts";
 
 /** Cuts of one mode, shared among the workloads. */
-const CUTS_PER_MODE = 700;
+const CUTS_PER_MODE = 600;
 const CUTS_PER_WORKLOAD = Math.ceil(CUTS_PER_MODE / WORKLOADS.size);
 
 const seed = sliceSeedOf(t);

@@ -33,6 +33,13 @@ export const CANARIES: readonly Canary[] = [
     wrap: (base) => withHandles(base, (handle) => withSync(handle, async () => undefined)),
   },
   {
+    name: "hasty",
+    about: "acknowledges before the write",
+    workload: "first",
+    mode: "ASYNC_FLUSH",
+    wrap: (base) => withHandles(base, withLateWrites),
+  },
+  {
     name: "nameless",
     about: "does not sync directories",
     workload: "rolls",
@@ -42,7 +49,7 @@ export const CANARIES: readonly Canary[] = [
   {
     name: "stubborn",
     about: "repeats a sync that failed, and takes the second answer for the truth",
-    workload: "first",
+    workload: "rolls",
     mode: "SYNC_FLUSH",
     wrap: (base) =>
       withHandles(base, (handle) =>
@@ -59,7 +66,8 @@ export const CANARIES: readonly Canary[] = [
       let syncs = 0;
       return (_, { name, path }) => {
         if (name !== "fdatasync" || !path.includes("/commitlog/")) return undefined;
-        return ++syncs === 2 ? { kind: "error", code: "EIO" } : undefined;
+        // Each fails once. What it was to write may have been written by chance.
+        return ++syncs % 2 === 1 ? { kind: "error", code: "EIO" } : undefined;
       };
     },
   },
@@ -102,18 +110,38 @@ function withHandles(base: FileSystem, change: (handle: FileHandle) => FileHandl
 /** The same handle with another sync, behind its own writes too. */
 function withSync(base: FileHandle, sync: () => Promise<void>): FileHandle {
   return {
-    path: base.path,
-    pwritev: (buffers, position) => base.pwritev(buffers, position),
-    pwritevNow: (buffers, position) => base.pwritevNow(buffers, position),
-    pread: (buffer, position) => base.pread(buffer, position),
-    preadIfCached: (buffer, position) => base.preadIfCached(buffer, position),
-    nextData: (position) => base.nextData(position),
+    ...passingHandle(base),
     fdatasync: sync,
     commitAndForce: async (buffers, position) => {
       const count = await base.pwritev(buffers, position);
       if (count === totalBytes(buffers)) await sync();
       return count;
     },
+  };
+}
+
+/** The same handle, whose writes on the main thread come a little later. */
+function withLateWrites(base: FileHandle): FileHandle {
+  return {
+    ...passingHandle(base),
+    pwritevNow: (buffers, position) => {
+      const copies = buffers.map((buffer) => Buffer.from(buffer));
+      setImmediate(() => base.pwritevNow(copies, position));
+      return totalBytes(buffers);
+    },
+  };
+}
+
+function passingHandle(base: FileHandle): FileHandle {
+  return {
+    path: base.path,
+    pwritev: (buffers, position) => base.pwritev(buffers, position),
+    pwritevNow: (buffers, position) => base.pwritevNow(buffers, position),
+    pread: (buffer, position) => base.pread(buffer, position),
+    preadIfCached: (buffer, position) => base.preadIfCached(buffer, position),
+    nextData: (position) => base.nextData(position),
+    fdatasync: () => base.fdatasync(),
+    commitAndForce: (buffers, position) => base.commitAndForce(buffers, position),
     ftruncate: (size) => base.ftruncate(size),
     allocate: (position, length) => base.allocate(position, length),
     punch: (position, length) => base.punch(position, length),
