@@ -580,9 +580,11 @@ const forest = withRecord((source, { path, at }) => {
   const end = Math.min(size, at + 32768);
   for (let place = at; place + 200 < end; place += head.length) {
     const bytes = Buffer.from(head);
-    bytes.writeInt32BE(size - place, 0);
+    // An extended file is longer than any record can say.
+    const length = Math.min(size - place, 2 ** 31 - 1);
+    bytes.writeInt32BE(length, 0);
     bytes.writeBigInt64BE(BigInt(start + place), PHYSICAL_OFFSET_AT);
-    bytes.writeInt32BE(size - place - 88 - 3, 84);
+    bytes.writeInt32BE(length - 88 - 3, 84);
     heads.push(bytes);
   }
   return heads.length === 0 ? [] : [bytesAt(path, at, Buffer.concat(heads))];
