@@ -35,6 +35,8 @@
 #include <utility>
 #include <vector>
 
+#include "crc32.h"
+
 namespace {
 
 // ---- Errors -------------------------------------------------------------------------------------
@@ -106,6 +108,19 @@ class Arguments {
       refuse<Napi::TypeError>("Cannot take memory: it must be a Uint8Array");
     }
     return memory;
+  }
+
+  // Numbers of a Float64Array; the length counts them.
+  iovec doubles(size_t index) {
+    iovec numbers = {nullptr, 0};
+    napi_typedarray_type type;
+    if (!ok_) return numbers;
+    if (napi_get_typedarray_info(info_.Env(), info_[index], &type, &numbers.iov_len,
+                                 &numbers.iov_base, nullptr, nullptr) != napi_ok ||
+        type != napi_float64_array) {
+      refuse<Napi::TypeError>("Cannot take numbers: they must be a Float64Array");
+    }
+    return numbers;
   }
 
   Napi::Array array(size_t index, const char* name) {
@@ -557,7 +572,61 @@ Napi::Value Preadv2NoWait(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), result);
 }
 
+// Ranges of a file, one behind the other into the buffer: many records that lie apart cost one call
+// from JavaScript. It ends at the first that is not in the page cache as a whole.
+Napi::Value PreadEachNoWait(const Napi::CallbackInfo& info) {
+  Arguments arguments(info);
+  int fd = arguments.fd(0);
+  iovec buffer = arguments.memory(1);
+  iovec ranges = arguments.doubles(2);
+  if (!arguments.ok()) return Napi::Value();
+  const double* range = static_cast<const double*>(ranges.iov_base);
+  const double* end = range + ranges.iov_len / 2 * 2;
+  char* at = static_cast<char*>(buffer.iov_base);
+  char* limit = at + buffer.iov_len;
+  uint32_t done = 0;
+  for (; range < end; range += 2, done++) {
+    bool fits = range[0] >= 0 && range[0] < 0x1p53 && range[1] >= 0 && range[1] <= limit - at;
+    if (!fits) break;
+    iovec part = {at, static_cast<size_t>(range[1])};
+    ssize_t result = preadv2(fd, &part, 1, static_cast<int64_t>(range[0]), RWF_NOWAIT);
+    if (result < 0 || static_cast<size_t>(result) != part.iov_len) break;
+    at += result;
+  }
+  return Napi::Number::New(info.Env(), done);
+}
+
 #endif  // RWF_NOWAIT
+
+#ifdef FORCELOG_CRC32
+
+// A put and a read make this call for each record: straight from Node-API.
+napi_value Crc32(napi_env env, napi_callback_info info) {
+  size_t argc = 4;
+  napi_value argv[4];
+  napi_typedarray_type type;
+  size_t length;
+  void* bytes;
+  uint32_t start;
+  uint32_t end;
+  uint32_t seed;
+  bool ok = napi_get_cb_info(env, info, &argc, argv, nullptr, nullptr) == napi_ok && argc == 4 &&
+            napi_get_typedarray_info(env, argv[0], &type, &length, &bytes, nullptr, nullptr) ==
+                napi_ok &&
+            type == napi_uint8_array && napi_get_value_uint32(env, argv[1], &start) == napi_ok &&
+            napi_get_value_uint32(env, argv[2], &end) == napi_ok &&
+            napi_get_value_uint32(env, argv[3], &seed) == napi_ok && start <= end && end <= length;
+  if (!ok) {
+    napi_throw_range_error(env, nullptr, "Cannot compute a CRC: it takes bytes, start, end, seed");
+    return nullptr;
+  }
+  napi_value result = nullptr;
+  const uint8_t* from = static_cast<const uint8_t*>(bytes) + start;
+  napi_create_uint32(env, crc32::of(seed, from, end - start), &result);
+  return result;
+}
+
+#endif  // FORCELOG_CRC32
 
 // Only the pages that lie within the buffer: it seldom begins and ends with one, and the rest of
 // its first and last page is somebody else's.
@@ -658,6 +727,12 @@ void add(Napi::Object exports, const char* name) {
   exports.Set(name, Napi::Function::New<Call>(exports.Env(), name));
 }
 
+void add_raw(Napi::Object exports, const char* name, napi_callback call) {
+  napi_value function = nullptr;
+  napi_create_function(exports.Env(), name, NAPI_AUTO_LENGTH, call, nullptr, &function);
+  exports.Set(name, Napi::Value(exports.Env(), function));
+}
+
 Napi::Object init(Napi::Env, Napi::Object exports) {
 #ifdef __linux__
   exports.Env().SetInstanceData(new ForceThreads);
@@ -669,6 +744,10 @@ Napi::Object init(Napi::Env, Napi::Object exports) {
 #endif
 #ifdef RWF_NOWAIT
   add<Preadv2NoWait>(exports, "preadv2NoWait");
+  add<PreadEachNoWait>(exports, "preadEachNoWait");
+#endif
+#ifdef FORCELOG_CRC32
+  if (crc32::is_supported()) add_raw(exports, "crc32", Crc32);
 #endif
   add<Madvise>(exports, "madvise");
   add<Mlock>(exports, "mlock");

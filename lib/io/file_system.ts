@@ -88,6 +88,14 @@ export interface FileHandle {
   preadIfCached(buffer: Uint8Array, position: number): number;
 
   /**
+   * {@linkcode FileHandle.preadIfCached} for many ranges, one behind the other into `buffer`.
+   *
+   * @param ranges Of each its position and its length, which is above 0; `buffer` has room for all.
+   * @returns How many ranges were read as a whole: those before the first that was not.
+   */
+  preadEachIfCached(buffer: Uint8Array, ranges: Float64Array): number;
+
+  /**
    * `lseek(2)` with `SEEK_DATA`: where reading may find something other than zeros.
    *
    * @returns The first position at or behind `position` that may hold data, which is `position`

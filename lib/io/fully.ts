@@ -120,6 +120,21 @@ export async function readFully(
   return buffer.length - rest.bytes;
 }
 
+/** {@linkcode FileHandle.preadEachIfCached}, call by call. */
+export function preadEachIfCached(
+  handle: Pick<FileHandle, "preadIfCached">,
+  buffer: Uint8Array,
+  ranges: Float64Array,
+): number {
+  let at = 0;
+  for (let i = 0; i < ranges.length; i += 2) {
+    const part = buffer.subarray(at, at + (ranges[i + 1] as number));
+    if (handle.preadIfCached(part, ranges[i] as number) !== part.length) return i / 2;
+    at += part.length;
+  }
+  return ranges.length / 2;
+}
+
 /** Bytes of all the buffers together. */
 export function totalBytes(buffers: readonly Uint8Array[]): number {
   let bytes = 0;

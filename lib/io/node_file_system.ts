@@ -187,6 +187,10 @@ class NodeFileHandle implements FileHandle {
     return this.#native.preadv2NoWait(this.#openFd("preadv2"), buffer, position);
   }
 
+  preadEachIfCached(buffer: Uint8Array, ranges: Float64Array): number {
+    return this.#native.preadEachNoWait(this.#openFd("preadv2"), buffer, ranges);
+  }
+
   nextData(position: number): Promise<number> {
     return this.#during("lseek", async (fd) => {
       const found = await this.#lseekData(fd, position);

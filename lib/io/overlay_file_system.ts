@@ -22,7 +22,7 @@ import type {
   FileSystemSpace,
   OpenMode,
 } from "./file_system.ts";
-import { readFully, totalBytes } from "./fully.ts";
+import { preadEachIfCached, readFully, totalBytes } from "./fully.ts";
 import { OverlayPages } from "./overlay_pages.ts";
 import { hasCode, systemError } from "./system_error.ts";
 
@@ -347,6 +347,10 @@ class OverlayFileHandle implements FileHandle {
     }
     this.#file.pages.patch(whole.subarray(0, length), position);
     return length;
+  }
+
+  preadEachIfCached(buffer: Uint8Array, ranges: Float64Array): number {
+    return preadEachIfCached(this, buffer, ranges);
   }
 
   async nextData(position: number): Promise<number> {

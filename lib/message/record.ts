@@ -41,6 +41,7 @@ export { encodeBlank, encodeRecord } from "./record_encode.ts";
 export {
   BLANK_SIZE,
   END_FILE_MIN_BLANK_LENGTH,
+  isTopic,
   MAGIC_BLANK,
   MAGIC_V1,
   MAGIC_V2,

@@ -181,13 +181,13 @@ function crcFault(
   options: RecordCheckOptions,
 ): string | undefined {
   const bodyCrc = readInt32(bytes, start + BODY_CRC_AT);
-  const computed = bodyEnd === bodyStart ? 0 : maskedCrc32(bytes.subarray(bodyStart, bodyEnd));
+  const computed = bodyEnd === bodyStart ? 0 : maskedCrc32(bytes, bodyStart, bodyEnd);
   if (bodyCrc !== computed) return `BODYCRC is ${hex(bodyCrc)}, the body's is ${hex(computed)}`;
   const claimed = claimedCrc(bytes, propertiesStart, limit);
   if (claimed === undefined) {
     return options.forceVerifyPropCRC ? "the record has no CRC of its own" : undefined;
   }
-  const whole = maskedCrc32(bytes.subarray(start, limit - PROPERTY_CRC_SIZE));
+  const whole = maskedCrc32(bytes, start, limit - PROPERTY_CRC_SIZE);
   return claimed === whole
     ? undefined
     : `the record's own CRC is ${hex(claimed)}, that of its bytes is ${hex(whole)}`;

@@ -75,7 +75,7 @@ export function encodeRecord(
   else if (record.propertiesText !== "") target.write(record.propertiesText, cursor, "latin1");
   if (record.appendPropertyCrc) {
     const crcAt = at + record.size - PROPERTY_CRC_SIZE;
-    writePropertyCrc(target, crcAt, maskedCrc32(target.subarray(at, crcAt)));
+    writePropertyCrc(target, crcAt, maskedCrc32(target, at, crcAt));
   }
   return record.size;
 }

@@ -10,7 +10,7 @@
 
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
 import { HOST_V4_SIZE, HOST_V6_SIZE } from "./host.ts";
-import { readInt32, readInt64 } from "./int64.ts";
+import { readInt16, readInt32, readInt64 } from "./int64.ts";
 import { BORN_HOST_V6_FLAG, STORE_HOST_V6_FLAG } from "./sys_flag.ts";
 
 /** Magic of a record with a topic length of 1 byte (`MessageDecoder.MESSAGE_MAGIC_CODE`). */
@@ -194,4 +194,15 @@ export function readVersion(bytes: Uint8Array, start: number): RecordVersion {
 export function topicLengthAt(bytes: Uint8Array, start: number): number {
   const sysFlag = readSysFlag(bytes, start);
   return bodyAt(sysFlag) + readInt32(bytes, start + bodyLengthAt(sysFlag));
+}
+
+/** Whether TOPIC is `topic`, in UTF-8. */
+export function isTopic(bytes: Uint8Array, start: number, topic: Uint8Array): boolean {
+  const lengthAt = start + topicLengthAt(bytes, start);
+  const isShort = readVersion(bytes, start) === 1;
+  const length = isShort ? bytes[lengthAt] : readInt16(bytes, lengthAt);
+  if (length !== topic.length) return false;
+  const at = lengthAt + (isShort ? 1 : 2);
+  for (let i = 0; i < length; i++) if (bytes[at + i] !== topic[i]) return false;
+  return true;
 }

@@ -26,10 +26,14 @@ import {
 import {
   checkRecord,
   decodeRecord,
+  isTopic,
   type RecordCheck,
   type RecordCheckOptions,
-  type StoredMessage,
+  readQueueId,
+  readQueueOffset,
+  StoredMessage,
 } from "../message/record.ts";
+import { topicOf } from "../message/topic.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
 import { type RecordPlace, RecordWindow } from "./record_window.ts";
@@ -69,7 +73,10 @@ export interface GetResult {
   readonly nextBeginOffset: QueueOffset;
   readonly minOffset: QueueOffset;
   readonly maxOffset: QueueOffset;
-  /** In order. They own their bytes. */
+  /**
+   * In order. The store never changes their bytes; those of one answer may share memory, so that one
+   * that is kept keeps up to twice the bytes of all.
+   */
   readonly messages: readonly StoredMessage[];
   /** Bytes of the records. */
   readonly bytes: number;
@@ -162,6 +169,8 @@ class Scan {
   readonly #context: ReaderContext;
   readonly #check: RecordCheckOptions;
   readonly #queue: ConsumeQueue;
+  /** Its topic in UTF-8. */
+  readonly #topic: Uint8Array;
   readonly #offset: QueueOffset;
   readonly #maxMessages: number;
   readonly #maxBytes: number;
@@ -181,6 +190,7 @@ class Scan {
     this.#context = context;
     this.#check = checkOptionsOf(context);
     this.#queue = queue;
+    this.#topic = topicOf(queue.topic).bytes;
     this.#offset = request.offset;
     this.#next = request.offset;
     this.#maxMessages = request.maxMessages ?? MESSAGES_DEFAULT;
@@ -260,19 +270,28 @@ class Scan {
         this.#missed = "NO_MATCHED_MESSAGE";
         continue;
       }
-      // A unit of the schedule topic has no room for the mark: it tells a time.
-      const mayBeLost = isMarkedLost(units, at) || this.#queue.topic === SCHEDULE_TOPIC;
-      const following = this.#following(units, at);
-      const message = await this.#read(place, following, queueOffset, mayBeLost);
-      if (message instanceof StoreError) return this.#stopAt(queueOffset, message);
-      if (message === "lost") {
-        this.#missed = "MESSAGE_WAS_REMOVING";
-        continue;
+      let bytes = this.#window.take(place.offset, place.size);
+      if (!bytes) {
+        const failed = await this.#load(place, units, at, queueOffset);
+        if (failed) return this.#stopAt(queueOffset, failed);
+        bytes = this.#window.take(place.offset, place.size);
       }
-      if (!message) {
+      if (!bytes) {
         this.#missed = "MESSAGE_WAS_REMOVING";
         const { segments } = this.#context.log;
         this.#skipTo = segments.startOf(place.offset) + segments.fileSize;
+        continue;
+      }
+      const fault = this.#faultOf(bytes, place);
+      if (fault) return this.#stopAt(queueOffset, fault);
+      const message = new StoredMessage(bytes);
+      if (!this.#isOwn(message, queueOffset)) {
+        // A unit of the schedule topic has no room for the mark: it tells a time.
+        const mayBeLost = isMarkedLost(units, at) || this.#queue.topic === SCHEDULE_TOPIC;
+        if (!mayBeLost || !(await this.#isLost(message, place, queueOffset))) {
+          return this.#stopAt(queueOffset, this.#damagedUnit(queueOffset, message));
+        }
+        this.#missed = "MESSAGE_WAS_REMOVING";
         continue;
       }
       if (this.#filter && !this.#filter.passes(message.tags)) {
@@ -320,43 +339,55 @@ class Scan {
   }
 
   /**
-   * @returns The message, what is wrong with it, `undefined` if its file is gone, or `"lost"` if
-   *   recovery found it damaged.
+   * Reads a record and those after it.
+   *
+   * @returns What is wrong with it; nothing if it can be taken, or if its file is gone.
    */
-  async #read(
+  async #load(
     place: RecordPlace,
-    following: Iterable<RecordPlace>,
+    units: Buffer,
+    at: number,
     queueOffset: QueueOffset,
-    mayBeLost: boolean,
-  ): Promise<StoredMessage | StoreError | "lost" | undefined> {
-    const { offset, size } = place;
-    const { segments } = this.#context.log;
-    let bytes: Buffer | undefined;
+  ): Promise<StoreError | undefined> {
     try {
-      bytes = await this.#window.read(place, following);
+      if (await this.#window.load(place, this.#following(units, at))) return undefined;
     } catch (error) {
       if (error instanceof StoreError) return error;
       throw error;
     }
-    if (!bytes) {
-      // Damage must not be taken for a message that is not there any more.
-      const isGone = offset < this.#maxPhysical && !segments.find(offset);
-      return isGone ? undefined : this.#damagedUnit(queueOffset);
-    }
+    // Damage must not be taken for a message that is not there any more.
+    const isGone =
+      place.offset < this.#maxPhysical && !this.#context.log.segments.find(place.offset);
+    return isGone ? undefined : this.#damagedUnit(queueOffset);
+  }
+
+  #faultOf(bytes: Buffer, { offset, size }: RecordPlace): StoreError | undefined {
     const check = checkRecord(bytes, 0, size, offset, this.#check);
-    if (check.kind !== "record" || check.size !== size) {
-      const segment = segments.find(offset);
-      const reason = check.kind === "bad" ? check.reason : "its size is not the one in the queue";
-      return damaged(offset, reason, segment?.path, segment?.start ?? 0);
-    }
-    // A copy: a kept body must not keep the whole window.
-    const message = decodeRecord(Buffer.from(bytes));
-    const own = offsetsIn(message, this.#queue);
-    if (own.includes(queueOffset)) return message;
-    // A lost message's unit leads to the next one (`queue_assembly.ts`).
-    const next = mayBeLost ? own.find((offset) => offset > queueOffset) : undefined;
-    const isLost = next !== undefined && (await this.#isUnitOf(next, place));
-    return isLost ? "lost" : this.#damagedUnit(queueOffset, message);
+    if (check.kind === "record" && check.size === size) return undefined;
+    const segment = this.#context.log.segments.find(offset);
+    const reason = check.kind === "bad" ? check.reason : "its size is not the one in the queue";
+    return damaged(offset, reason, segment?.path, segment?.start ?? 0);
+  }
+
+  /** Whether it is the message of that offset in this queue. */
+  #isOwn(message: StoredMessage, queueOffset: QueueOffset): boolean {
+    const { bytes } = message;
+    return (
+      (readQueueOffset(bytes, 0) === queueOffset &&
+        readQueueId(bytes, 0) === this.#queue.queueId &&
+        isTopic(bytes, 0, this.#topic)) ||
+      offsetsIn(message, this.#queue).includes(queueOffset)
+    );
+  }
+
+  /** A lost message's unit leads to the next one (`queue_assembly.ts`). */
+  async #isLost(
+    found: StoredMessage,
+    place: RecordPlace,
+    queueOffset: QueueOffset,
+  ): Promise<boolean> {
+    const next = offsetsIn(found, this.#queue).find((offset) => offset > queueOffset);
+    return next !== undefined && this.#isUnitOf(next, place);
   }
 
   async #isUnitOf(queueOffset: QueueOffset, { offset, size }: RecordPlace): Promise<boolean> {

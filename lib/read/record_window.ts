@@ -1,5 +1,5 @@
 /**
- * Reads records that lie close together with one read.
+ * Reads records of a queue together: neighbours with one read, others of the same file with one call.
  *
  * @module
  */
@@ -9,20 +9,36 @@ import type { PhysicalOffset } from "../units.ts";
 
 /** Bytes read at once; as many as one `get` returns by default. */
 const WINDOW_BYTES = 256 * 1024;
+/** Records read at once: twice as many as one `get` returns by default. */
+const WINDOW_RECORDS = 64;
 /** Bytes between two records that it is cheaper to read along. */
 const GAP_BYTES_MAX = 4096;
 
 /** Where a record lies. */
 export interface RecordPlace {
   readonly offset: PhysicalOffset;
+  /** In bytes. */
   readonly size: number;
+}
+
+/** Records that are read together. */
+interface Plan {
+  readonly places: RecordPlace[];
+  /** Where each lies in the bytes that are read. */
+  readonly ats: number[];
+  /** Positions in their file, and lengths. */
+  readonly ranges: number[];
+  readonly bytes: number;
+  /** Most of the bytes are those of records: these may be views. */
+  readonly shared: boolean;
 }
 
 export class RecordWindow {
   readonly #log: CommitLog;
   readonly #limit: PhysicalOffset;
+  #plan: Plan | undefined;
   #bytes: Buffer = Buffer.alloc(0);
-  #start: PhysicalOffset = 0;
+  #next = 0;
 
   /** @param limit Nothing at or behind it is readable. */
   constructor(log: CommitLog, limit: PhysicalOffset) {
@@ -31,49 +47,84 @@ export class RecordWindow {
   }
 
   /**
-   * The bytes of a record.
+   * A record that was loaded; records are asked for in the order in which they were named.
    *
-   * @param following Places that will be asked for next, in order: those close behind are read along.
-   * @returns Valid until the next call; `undefined` if the record is not in the log.
+   * @returns Its bytes, which nobody changes afterwards. They may share memory with other records: at
+   *   most twice as much as these need. `undefined` if it was not loaded.
    */
-  async read(
-    { offset, size }: RecordPlace,
-    following: Iterable<RecordPlace>,
-  ): Promise<Buffer | undefined> {
-    let at = offset - this.#start;
-    if (at < 0 || at + size > this.#bytes.length) {
-      const { segments } = this.#log;
-      let end = offset + size;
-      for (const next of following) {
-        const nextEnd = next.offset + next.size;
-        if (
-          next.size <= 0 ||
-          next.offset < end ||
-          next.offset - end > GAP_BYTES_MAX ||
-          nextEnd - offset > WINDOW_BYTES ||
-          nextEnd > this.#limit ||
-          segments.startOf(next.offset) !== segments.startOf(offset)
-        ) {
-          break;
-        }
-        end = nextEnd;
-      }
-      const bytes = await this.#read(offset, size, end - offset);
-      if (!bytes) return undefined;
-      this.#bytes = bytes;
-      this.#start = offset;
-      at = 0;
+  take(offset: PhysicalOffset, size: number): Buffer | undefined {
+    const plan = this.#plan;
+    while (plan && this.#next < plan.places.length) {
+      const index = this.#next++;
+      const place = plan.places[index] as RecordPlace;
+      if (place.offset !== offset || place.size !== size) continue;
+      const at = plan.ats[index] as number;
+      const bytes = this.#bytes.subarray(at, at + size);
+      return plan.shared ? bytes : Buffer.from(bytes);
     }
-    return this.#bytes.subarray(at, at + size);
+    return undefined;
   }
 
-  /** A place behind the record that can't be read must not take the record with it. */
-  async #read(offset: PhysicalOffset, size: number, along: number): Promise<Buffer | undefined> {
-    try {
-      return await this.#log.read(offset, along, this.#limit);
-    } catch (error) {
-      if (along === size) throw error;
-      return this.#log.read(offset, size, this.#limit);
+  /**
+   * Reads a record, to be taken next.
+   *
+   * @param following Places that will be asked for after it, in order: as many as fit are read along.
+   * @returns Whether the record is in the log.
+   * @throws {StoreError} `STORE_IO` naming file and position.
+   */
+  async load(place: RecordPlace, following: Iterable<RecordPlace>): Promise<boolean> {
+    this.#plan = undefined;
+    const { segments } = this.#log;
+    if (!this.#isReadable(place, place.offset) || !segments.find(place.offset)) return false;
+    const plan = this.#planOf(place, following);
+    if (plan.places.length === 1) return this.#read(plan);
+    // A place behind the record that can't be read must not take the record with it.
+    const all = await this.#read(plan).catch(() => false);
+    return all || this.#read(this.#planOf(place, []));
+  }
+
+  async #read(plan: Plan): Promise<boolean> {
+    const { segments } = this.#log;
+    const start = segments.startOf((plan.places[0] as RecordPlace).offset);
+    const bytes = await segments.readEach(start, Float64Array.from(plan.ranges), plan.bytes);
+    if (!bytes) return false;
+    this.#plan = plan;
+    this.#bytes = bytes;
+    this.#next = 0;
+    return true;
+  }
+
+  #planOf(first: RecordPlace, following: Iterable<RecordPlace>): Plan {
+    const start = this.#log.segments.startOf(first.offset);
+    const places = [first];
+    const ats = [0];
+    const ranges = [first.offset - start, first.size];
+    let bytes = first.size;
+    let records = first.size;
+    let end = first.offset + first.size;
+    for (const place of following) {
+      const { offset, size } = place;
+      const gap = offset - end;
+      const isNear = gap >= 0 && gap <= GAP_BYTES_MAX;
+      const more = isNear ? gap + size : size;
+      if (places.length === WINDOW_RECORDS || bytes + more > WINDOW_BYTES) break;
+      if (!this.#isReadable(place, first.offset)) break;
+      if (isNear) (ranges[ranges.length - 1] as number) += more;
+      else ranges.push(offset - start, size);
+      places.push(place);
+      bytes += more;
+      ats.push(bytes - size);
+      records += size;
+      end = offset + size;
     }
+    return { places, ats, ranges, bytes, shared: records * 2 >= bytes };
+  }
+
+  /** Whether a place lies in the file that holds `inFile`, and below the limit. */
+  #isReadable({ offset, size }: RecordPlace, inFile: PhysicalOffset): boolean {
+    const { segments } = this.#log;
+    const start = segments.startOf(inFile);
+    const end = Math.min(start + segments.fileSize, this.#limit);
+    return offset >= 0 && size > 0 && offset >= start && offset + size <= end;
   }
 }

@@ -93,8 +93,7 @@ function checkBody(
   if (bodyEnd + topicLengthBytes > limit) return bad(`BODYLENGTH is ${bodySize}`);
   const ownCrc = forceVerifyPropCRC && version !== "4.9";
   if (bodySize > 0 && checkCrc && !ownCrc) {
-    const isRight =
-      maskedCrc32(bytes.subarray(bodyStart, bodyEnd)) === readInt32(bytes, at + BODY_CRC_AT);
+    const isRight = maskedCrc32(bytes, bodyStart, bodyEnd) === readInt32(bytes, at + BODY_CRC_AT);
     if (!isRight) return bad("BODYCRC is not that of the body");
   }
   const topicSize =
@@ -119,7 +118,7 @@ function checkBody(
   }
   if (checkCrc && ownCrc) {
     const claimed = crc === undefined ? -1 : Number([...crc].reverse().join(""));
-    const whole = maskedCrc32(bytes.subarray(at, limit - PROPERTY_CRC_SIZE));
+    const whole = maskedCrc32(bytes, at, limit - PROPERTY_CRC_SIZE);
     if (claimed !== whole) return bad("the record's own CRC is missing or wrong");
   }
   return { kind: "record", size };

@@ -105,15 +105,61 @@ export class SegmentQueue {
       const got = await this.#files.use(segment.path, (file) => readFully(file, buffer, position));
       return got === wanted ? buffer : buffer.subarray(0, got);
     } catch (cause) {
-      throw new StoreError(
-        "STORE_IO",
-        `Cannot read ${wanted} bytes of ${segment.path} at ${position}`,
-        {
-          path: segment.path,
-          position,
-          cause,
-        },
-      );
+      throw this.#cannotRead(segment, position, wanted, cause);
     }
+  }
+
+  /**
+   * Reads ranges of one file, one behind the other into one buffer.
+   *
+   * @param start Where the file starts.
+   * @param ranges Of each its position in the file and its length; together `bytes`.
+   * @returns `undefined` if there is no such file, or if it does not hold all of them.
+   * @throws {StoreError} `STORE_IO` naming file and position.
+   */
+  async readEach(
+    start: PhysicalOffset,
+    ranges: Float64Array,
+    bytes: number,
+  ): Promise<Buffer | undefined> {
+    const segment = this.find(start);
+    if (!segment) return undefined;
+    const buffer = Buffer.allocUnsafeSlow(bytes);
+    let at = 0;
+    let next = 0;
+    try {
+      const cached = this.#files.ready(segment.path)?.preadEachIfCached(buffer, ranges) ?? 0;
+      for (; next < cached * 2; next += 2) at += ranges[next + 1] as number;
+      const { turn } = this.#files;
+      turn.spend(at);
+      if (next === ranges.length) {
+        if (turn.over) await turn.next();
+        return buffer;
+      }
+      const whole = await this.#files.use(segment.path, async (file) => {
+        const reads: Promise<boolean>[] = [];
+        for (; next < ranges.length; next += 2) {
+          const length = ranges[next + 1] as number;
+          const part = buffer.subarray(at, at + length);
+          reads.push(
+            readFully(file, part, ranges[next] as number).then((count) => count === length),
+          );
+          at += length;
+        }
+        return (await Promise.all(reads)).every(Boolean);
+      });
+      return whole ? buffer : undefined;
+    } catch (cause) {
+      throw this.#cannotRead(segment, ranges[0] as number, bytes, cause);
+    }
+  }
+
+  #cannotRead(segment: Segment, position: number, bytes: number, cause: unknown): StoreError {
+    const { path } = segment;
+    return new StoreError("STORE_IO", `Cannot read ${bytes} bytes of ${path} at ${position}`, {
+      path,
+      position,
+      cause,
+    });
   }
 }

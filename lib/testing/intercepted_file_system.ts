@@ -23,7 +23,7 @@ import type {
   FileSystemSpace,
   OpenMode,
 } from "../io/file_system.ts";
-import { partOf, totalBytes } from "../io/fully.ts";
+import { partOf, preadEachIfCached, totalBytes } from "../io/fully.ts";
 import { systemError } from "../io/system_error.ts";
 import { type Call, type CallName, type NewCall, syscallOf } from "./call.ts";
 
@@ -324,6 +324,10 @@ class InterceptedFileHandle implements FileHandle {
       const count = this.#interceptor.limit(call, buffer.length);
       return count === 0 ? 0 : this.#base.preadIfCached(buffer.subarray(0, count), position);
     });
+  }
+
+  preadEachIfCached(buffer: Uint8Array, ranges: Float64Array): number {
+    return preadEachIfCached(this, buffer, ranges);
   }
 
   nextData(position: number): Promise<number> {

@@ -6,7 +6,7 @@
 
 import { crc32 } from "node:zlib";
 import type { Advice, FileHandle, FileStat } from "../io/file_system.ts";
-import { BYTES_PER_CALL_MAX, partOf, totalBytes } from "../io/fully.ts";
+import { BYTES_PER_CALL_MAX, partOf, preadEachIfCached, totalBytes } from "../io/fully.ts";
 import { systemError } from "../io/system_error.ts";
 import type { CallName, NewCall } from "./call.ts";
 import { type Deed, limitOf, type SimulatedCalls } from "./simulated_calls.ts";
@@ -95,6 +95,10 @@ export class SimulatedHandle implements FileHandle {
       const count = disk.tree.read(this.#inode, buffer.subarray(0, limit), position);
       return this.#read(count, "preadv2");
     });
+  }
+
+  preadEachIfCached(buffer: Uint8Array, ranges: Float64Array): number {
+    return preadEachIfCached(this, buffer, ranges);
   }
 
   nextData(position: number): Promise<number> {

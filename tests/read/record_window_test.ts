@@ -6,93 +6,139 @@ import { type RecordPlace, RecordWindow } from "../../lib/read/record_window.ts"
 const KIB = 1024;
 const FILE = 1024 * KIB;
 
-/** A log whose byte at an offset is the offset's, and that notes what is read. */
+type Range = [offset: number, size: number];
+
+/** A log whose byte at an offset is the offset's, and that notes what is read together. */
 function setUp(
   t: Test,
   limit = 10 * FILE,
   fails: (offset: number, size: number) => boolean = () => false,
 ) {
-  const reads: [offset: number, size: number][] = [];
+  const reads: Range[][] = [];
   const log = {
-    segments: { startOf: (offset: number) => offset - (offset % FILE), fileSize: FILE },
-    read: async (offset: number, size: number) => {
-      reads.push([offset, size]);
-      if (fails(offset, size)) throw new StoreError("STORE_IO", "Cannot read");
-      if (offset + size > limit) return undefined;
-      return Buffer.from(Array.from({ length: size }, (_, i) => (offset + i) % 251));
+    segments: {
+      startOf: (offset: number) => offset - (offset % FILE),
+      fileSize: FILE,
+      find: () => ({}),
+      readEach: async (start: number, ranges: Float64Array, bytes: number) => {
+        const read: Range[] = [];
+        for (let i = 0; i < ranges.length; i += 2) read.push([start + ranges[i]!, ranges[i + 1]!]);
+        reads.push(read);
+        if (read.some(([offset, size]) => fails(offset, size))) {
+          throw new StoreError("STORE_IO", "Cannot read");
+        }
+        const parts = read.map(([offset, size]) =>
+          Buffer.from(Array.from({ length: size }, (_, i) => (offset + i) % 251)),
+        );
+        const all = Buffer.concat(parts);
+        t.equal(all.length, bytes);
+        return all;
+      },
     },
   } as unknown as CommitLog;
   const window = new RecordWindow(log, limit);
-  const read = async (offset: number, size: number, following: RecordPlace[] = []) => {
-    const bytes = await window.read({ offset, size }, following);
+  const take = ({ offset, size }: RecordPlace) => {
+    const bytes = window.take(offset, size);
     if (bytes && (bytes.length !== size || bytes[0] !== offset % 251)) t.fail("wrong bytes");
     return bytes;
   };
-  return { reads, read };
+  const load = (place: RecordPlace, following: RecordPlace[] = []) => window.load(place, following);
+  return { reads, load, take };
 }
 
 const at = (offset: number, size: number): RecordPlace => ({ offset, size });
 
-t.test("RecordWindow.read() reads neighbours along, and not again", async (t) => {
-  const { reads, read } = setUp(t);
-  await read(100, 50, [at(150, 30), at(200, 10)]);
-  await read(150, 30);
-  await read(200, 10);
-  t.strictSame(reads, [[100, 110]]);
-  await read(210, 10);
-  await read(100, 50);
-  t.strictSame(reads.slice(1), [
-    [210, 10],
-    [100, 50],
-  ]);
+t.test("RecordWindow.load() reads neighbours along, and not again", async (t) => {
+  const { reads, load, take } = setUp(t);
+  const places = [at(100, 50), at(150, 30), at(200, 10)] as const;
+  t.equal(await load(places[0], places.slice(1)), true);
+  for (const place of places) t.ok(take(place));
+  t.equal(take(places[0]), undefined, "each is taken once");
+  t.strictSame(reads, [[[100, 110]]]);
 });
 
-t.test(
-  "RecordWindow.read() reads along only what is close, in one file, and readable",
-  async (t) => {
-    for (const [what, following, size] of [
-      ["a gap of 4 KiB", at(150 + 4 * KIB, 10), 50 + 4 * KIB + 10],
-      ["a larger gap", at(151 + 4 * KIB, 10), 50],
-      ["up to 256 KiB", at(150, 256 * KIB - 50), 256 * KIB],
-      ["more than 256 KiB", at(150, 256 * KIB - 49), 50],
-      ["a place before it", at(90, 100), 50],
-      ["a place inside it", at(120, 10), 50],
-      ["a size of 0", at(150, 0), 50],
-      ["a negative size", at(150, -20), 50],
-      ["behind the limit", at(150, 9 * FILE), 50],
-    ] as const) {
-      const { reads, read } = setUp(t, 2 * FILE);
-      await read(100, 50, [following]);
-      t.strictSame(reads, [[100, size]], what);
-    }
-    const { reads, read } = setUp(t);
-    await read(FILE - 100, 90, [at(FILE, 10)]);
-    t.strictSame(reads, [[FILE - 100, 90]], "another file");
-  },
-);
-
-t.test("RecordWindow.read() stops at the first place that is not close", async (t) => {
-  const { reads, read } = setUp(t);
-  await read(0, 10, [at(10, 10), at(100_000, 10), at(20, 10)]);
-  t.strictSame(reads, [[0, 20]]);
+t.test("RecordWindow.take() passes over what is not asked for", async (t) => {
+  const { load, take } = setUp(t);
+  await load(at(100, 50), [at(150, 30), at(9000, 10), at(9010, 20)]);
+  t.ok(take(at(9000, 10)));
+  t.equal(take(at(150, 30)), undefined);
+  t.equal(take(at(9010, 20)), undefined);
 });
 
-t.test("RecordWindow.read() of what is not there is undefined", async (t) => {
-  const { read } = setUp(t, 1000);
-  t.equal(await read(990, 20), undefined);
-  t.equal((await read(990, 10))?.length, 10);
+t.test("RecordWindow.load() reads along what is in one file, and readable", async (t) => {
+  for (const [what, following, ranges] of [
+    ["a gap of 4 KiB", at(150 + 4 * KIB, 10), [[100, 50 + 4 * KIB + 10]]],
+    [
+      "a larger gap",
+      at(151 + 4 * KIB, 10),
+      [
+        [100, 50],
+        [151 + 4 * KIB, 10],
+      ],
+    ],
+    ["up to 256 KiB", at(150, 256 * KIB - 50), [[100, 256 * KIB]]],
+    ["more than 256 KiB", at(150, 256 * KIB - 49), [[100, 50]]],
+    [
+      "a place before it",
+      at(90, 100),
+      [
+        [100, 50],
+        [90, 100],
+      ],
+    ],
+    [
+      "a place inside it",
+      at(120, 10),
+      [
+        [100, 50],
+        [120, 10],
+      ],
+    ],
+    ["a size of 0", at(150, 0), [[100, 50]]],
+    ["a negative size", at(150, -20), [[100, 50]]],
+    ["a negative place", at(-10, 20), [[100, 50]]],
+    ["behind the limit", at(150, 9 * FILE), [[100, 50]]],
+    ["over the end of the file", at(FILE - 10, 20), [[100, 50]]],
+    ["another file", at(FILE, 10), [[100, 50]]],
+  ] as const) {
+    const { reads, load, take } = setUp(t, 2 * FILE);
+    t.ok(await load(at(100, 50), [following]));
+    t.same(reads, [ranges], what);
+    t.ok(take(at(100, 50)));
+    if (ranges.length > 1 || ranges[0][1] > 50) t.ok(take(following), what);
+  }
+  const { reads, load } = setUp(t);
+  await load(
+    at(0, 1),
+    Array.from({ length: 100 }, (_, i) => at(i + 1, 1)),
+  );
+  t.strictSame(reads, [[[0, 64]]], "at most so many");
 });
 
-t.test("RecordWindow.read() lets a bad place behind a record not take it along", async (t) => {
-  const { reads, read } = setUp(
+t.test("RecordWindow.take() gives views where these keep little else", async (t) => {
+  const { load, take } = setUp(t);
+  await load(at(0, 50), [at(50, 50)]);
+  t.equal(take(at(0, 50))?.buffer, take(at(50, 50))?.buffer);
+  await load(at(0, 10), [at(4000, 10)]);
+  t.not(take(at(0, 10))?.buffer.byteLength, 4010);
+});
+
+t.test("RecordWindow.load() of what is not there is false", async (t) => {
+  const { load, take } = setUp(t, 1000);
+  t.equal(await load(at(990, 20)), false);
+  t.equal(take(at(990, 20)), undefined);
+  t.equal(await load(at(990, 10)), true);
+  t.ok(take(at(990, 10)));
+});
+
+t.test("RecordWindow.load() lets a bad place behind a record not take it along", async (t) => {
+  const { reads, load, take } = setUp(
     t,
     10 * FILE,
     (offset, size) => offset <= 150 && offset + size > 150,
   );
-  t.equal((await read(100, 50, [at(150, 10)]))?.length, 50);
-  t.strictSame(reads, [
-    [100, 60],
-    [100, 50],
-  ]);
-  await t.rejects(read(150, 10), { code: "STORE_IO" });
+  t.equal(await load(at(100, 50), [at(150, 10)]), true);
+  t.ok(take(at(100, 50)));
+  t.strictSame(reads, [[[100, 60]], [[100, 50]]]);
+  await t.rejects(load(at(150, 10)), { code: "STORE_IO" });
 });

@@ -14,7 +14,7 @@ import type {
   FileSystemSpace,
   OpenMode,
 } from "../../lib/io/file_system.ts";
-import { totalBytes } from "../../lib/io/fully.ts";
+import { preadEachIfCached, totalBytes } from "../../lib/io/fully.ts";
 import { systemError } from "../../lib/io/system_error.ts";
 import {
   directoryOf,
@@ -375,6 +375,10 @@ class ImageFileHandle implements FileHandle {
   preadIfCached(buffer: Uint8Array, position: number): number {
     this.#fs.countNow();
     return this.#fs.options.cached === false ? -1 : this.#read(buffer, position);
+  }
+
+  preadEachIfCached(buffer: Uint8Array, ranges: Float64Array): number {
+    return preadEachIfCached(this, buffer, ranges);
   }
 
   async nextData(position: number): Promise<number> {

@@ -139,6 +139,7 @@ function passingHandle(base: FileHandle): FileHandle {
     pwritevNow: (buffers, position) => base.pwritevNow(buffers, position),
     pread: (buffer, position) => base.pread(buffer, position),
     preadIfCached: (buffer, position) => base.preadIfCached(buffer, position),
+    preadEachIfCached: (buffer, ranges) => base.preadEachIfCached(buffer, ranges),
     nextData: (position) => base.nextData(position),
     fdatasync: () => base.fdatasync(),
     commitAndForce: (buffers, position) => base.commitAndForce(buffers, position),
