@@ -34,6 +34,13 @@ import {
   unitSize,
 } from "./queue_unit.ts";
 
+/** Where a unit leads. */
+export interface UnitPlace {
+  readonly offset: PhysicalOffset;
+  /** Of the record, in bytes. */
+  readonly size: number;
+}
+
 /** What a queue needs of its store. */
 export interface QueueContext {
   readonly fileSystem: FileSystem;
@@ -64,6 +71,9 @@ export class ConsumeQueue {
   #max: QueueOffset = 0;
   /** End of the last unit's record; -1 without one. */
   #maxPhysicalOffset: PhysicalOffset = -1;
+  /** Where the first and the last unit lead that {@linkcode ConsumeQueue.findEnd} found. */
+  #foundFirst: UnitPlace | undefined;
+  #foundLast: UnitPlace | undefined;
   /** Where the queue begins, if nothing vouches for what is in the files before it. */
   #begin: QueueOffset | undefined;
   /** Units below are in files. */
@@ -104,6 +114,11 @@ export class ConsumeQueue {
     return this.#maxPhysicalOffset;
   }
 
+  /** Where the last unit leads that {@linkcode ConsumeQueue.findEnd} found, if it is no filler. */
+  get foundLast(): UnitPlace | undefined {
+    return this.#foundLast;
+  }
+
   /** Units that are in memory only. */
   get unwritten(): number {
     return this.#max - this.#written;
@@ -125,11 +140,13 @@ export class ConsumeQueue {
 
   /** An empty queue begins at `offset`: the messages before it are no longer in the log. */
   startAt(offset: QueueOffset): void {
+    this.#foundFirst = undefined;
     this.#moveTo(offset);
     this.#begin = offset;
   }
 
   #moveTo(offset: QueueOffset): void {
+    this.#foundLast = undefined;
     this.#begin = undefined;
     this.#min = offset;
     this.#max = offset;
@@ -282,6 +299,7 @@ export class ConsumeQueue {
   async findEnd(limit: PhysicalOffset): Promise<void> {
     const files = this.#segments.segments;
     const first = (files[0]?.start ?? 0) / UNIT_BYTES;
+    this.#foundFirst = await this.#placeOfUnit(first, limit);
     let end = first;
     for (let i = files.length - 1; i >= 0; i--) {
       const page = await this.#lastPageBelow((files[i] as Segment).start / UNIT_BYTES, limit);
@@ -289,17 +307,25 @@ export class ConsumeQueue {
       end = page;
       break;
     }
-    let maxPhysicalOffset = -1;
+    let last: UnitPlace | undefined;
     scan: while (this.#segments.find(end * UNIT_BYTES)) {
       const units = await this.#read(end, Math.min(end + SEARCH_UNITS, this.#fileEnd(end)));
       for (let at = 0; at < units.length; at += UNIT_BYTES, end++) {
         if (!isUnitBelow(units, at, limit)) break scan;
-        maxPhysicalOffset = isFiller(units, at) ? -1 : unitOffset(units, at) + unitSize(units, at);
+        last = isFiller(units, at) ? undefined : placeAt(units, at);
       }
     }
     this.#moveTo(end);
     this.#min = first;
-    this.#maxPhysicalOffset = maxPhysicalOffset;
+    this.#foundLast = last;
+    this.#maxPhysicalOffset = last ? last.offset + last.size : -1;
+  }
+
+  async #placeOfUnit(offset: QueueOffset, limit: PhysicalOffset): Promise<UnitPlace | undefined> {
+    if (!this.#segments.first) return undefined;
+    const unit = await this.#read(offset, offset + 1);
+    const leads = isUnitBelow(unit, 0, limit) && !isFiller(unit, 0);
+    return leads ? placeAt(unit, 0) : undefined;
   }
 
   /** The last place in the file that starts at unit `start` from which on the next message is below. */
@@ -309,8 +335,13 @@ export class ConsumeQueue {
   ): Promise<QueueOffset | undefined> {
     const end = start + this.unitsPerFile;
     const isBelow = async (page: number): Promise<boolean> => {
-      for (let from = start + page * SEARCH_UNITS; from < end; from += SEARCH_UNITS) {
-        const units = await this.#read(from, Math.min(from + SEARCH_UNITS, end));
+      let count = 1;
+      for (
+        let from = start + page * SEARCH_UNITS;
+        from < end;
+        from += count, count = SEARCH_UNITS
+      ) {
+        const units = await this.#read(from, Math.min(from + count, end));
         for (let at = 0; at < units.length; at += UNIT_BYTES) {
           if (!isFiller(units, at)) return isUnitBelow(units, at, limit);
         }
@@ -318,8 +349,12 @@ export class ConsumeQueue {
       return false;
     };
     if (!(await isBelow(0))) return undefined;
+    // Most queues are far from full: pages behind the end are holes, whose reading takes a thread.
+    const pages = Math.ceil(this.unitsPerFile / SEARCH_UNITS);
     let low = 0;
-    let high = Math.ceil(this.unitsPerFile / SEARCH_UNITS);
+    let high = 1;
+    for (; high < pages && (await isBelow(high)); high *= 2) low = high;
+    high = Math.min(high, pages);
     while (high - low > 1) {
       const middle = Math.floor((low + high) / 2);
       if (await isBelow(middle)) low = middle;
@@ -360,25 +395,42 @@ export class ConsumeQueue {
     }
     const { last } = this.#segments;
     if (!last || end >= last.start + last.size) return done;
+    const fileEnd = last.start + last.size;
     let isStale = false;
-    for (let offset = end; offset < last.start + last.size; offset += PIECE_BYTES) {
+    for (let offset = end; ; offset += PIECE_BYTES) {
+      offset += await this.#holeAt(last, offset);
+      if (offset >= fileEnd) break;
       const rest = await this.#segments.read(offset, PIECE_BYTES);
       const stale = rest ? lastNonZero(rest) + 1 : 0;
       if (stale === 0) continue;
       isStale = true;
       this.#unforced.add(last);
+      const at = offset;
       await this.#context.files.use(last.path, (file) =>
-        writeFully(file, [Buffer.alloc(stale)], offset - last.start),
+        writeFully(file, [Buffer.alloc(stale)], at - last.start),
       );
     }
     if (isStale) done.push(last.path);
     return done;
   }
 
+  /** Bytes from `offset` on that are zero since no block holds them. */
+  async #holeAt({ path, start }: Segment, offset: number): Promise<number> {
+    try {
+      return await this.#context.files.use(
+        path,
+        async (file) => (await file.nextData(offset - start)) - (offset - start),
+      );
+    } catch (cause) {
+      throw new StoreError("STORE_IO", `Cannot look for data in ${path}`, { path, cause });
+    }
+  }
+
   /** Moves `min` to the first message whose record starts at `logMin` or behind it. */
   async correctMin(logMin: PhysicalOffset): Promise<void> {
     let low = (this.#segments.first?.start ?? this.#min * UNIT_BYTES) / UNIT_BYTES;
     this.#min = low;
+    if (this.#foundFirst && this.#foundFirst.offset >= logMin) return;
     let high = this.#max;
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
@@ -456,6 +508,10 @@ export class ConsumeQueue {
     if (left === 0) this.#tail = undefined;
     else (this.#tail as Buffer).copyWithin(0, from, from + left);
   }
+}
+
+function placeAt(units: Buffer, at: number): UnitPlace {
+  return { offset: unitOffset(units, at), size: unitSize(units, at) };
 }
 
 function isUnitBelow(units: Buffer, at: number, limit: PhysicalOffset): boolean {

@@ -10,6 +10,7 @@
 
 import { StoreError } from "../errors.ts";
 import type { Clock, Timer } from "../io/clock.ts";
+import { inParallel } from "../io/parallel.ts";
 import type { ResolvedOptions } from "../options.ts";
 import { OS_PAGE_SIZE } from "../units.ts";
 import type { ConsumeQueueTable } from "./consume_queue_table.ts";
@@ -128,16 +129,13 @@ export class ConsumeQueueFlusher<Mark> {
     const beganAt = clock.monotonic();
     const mark = capture();
     await forceLog(mark);
-    for (const queue of queues) await queue.commit();
-    for (const queue of queues) {
-      if (!queue.hasUnforcedFiles) continue;
-      try {
-        await queue.force();
-      } catch (error) {
-        this.#failure = error;
-        if (error instanceof StoreError) failed(error);
-        throw error;
-      }
+    await inParallel(queues, (queue) => queue.commit());
+    try {
+      await inParallel(queues, (queue) => queue.force());
+    } catch (error) {
+      this.#failure = error;
+      if (error instanceof StoreError) failed(error);
+      throw error;
     }
     await publish(mark);
     this.#lastThoroughAt = beganAt;

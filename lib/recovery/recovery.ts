@@ -33,6 +33,7 @@ import type { Dispatched } from "../dispatch/dispatcher.ts";
 import { StoreError } from "../errors.ts";
 import type { Clock } from "../io/clock.ts";
 import type { FileSystem } from "../io/file_system.ts";
+import { inParallel } from "../io/parallel.ts";
 import type { StorePaths } from "../io/store_paths.ts";
 import { type DispatchRequest, dispatchRequestOf } from "../message/dispatch_request.ts";
 import { type HoleCrc, isHoleRecordAt } from "../message/hole_record.ts";
@@ -206,7 +207,7 @@ class Recovery {
       const units = isVouched ? "vouched" : "complete";
       scan = await this.#scan(start.offset, units, watermarks?.queuesEnd ?? 0, true);
       // Units of what may be lost are no evidence: as after a crash, only whole records count.
-      if (scan === "damaged") for (const queue of queues) await queue.findEnd(start.offset);
+      if (scan === "damaged") await inParallel(queues, (queue) => queue.findEnd(start.offset));
     }
     if (scan === "damaged") {
       const isWhole = start.offset <= (segments.minOffset ?? 0);
@@ -219,7 +220,11 @@ class Recovery {
     }
     const rebuilt = await this.#rebuild(end, scan.holes);
     const isUntouched =
-      unitsKnown && !bad && scan.holes.length === 0 && rebuilt.queues.length === 0;
+      unitsKnown &&
+      isVouched &&
+      (!bad || this.#zeroFrom === behind) &&
+      scan.holes.length === 0 &&
+      rebuilt.queues.length === 0;
     await this.#settleQueues(isUntouched);
     const evidence = {
       ...this.#context,
@@ -281,18 +286,16 @@ class Recovery {
     const { queues, cleanStop } = this.#store;
     if (this.#context.options.recoverWholeLog) {
       const oldest = this.#store.segments.minOffset ?? 0;
-      for (const queue of queues) await queue.findEnd(oldest);
+      await inParallel(queues, (queue) => queue.findEnd(oldest));
       return { offset: oldest, why: "asked for: the whole log" };
     }
     let queuesEnd = -1;
     if (cleanStop) {
-      for (const queue of queues) {
-        await queue.findEnd(Number.POSITIVE_INFINITY);
-        queuesEnd = Math.max(queuesEnd, queue.maxPhysicalOffset);
-      }
+      await inParallel(queues, (queue) => queue.findEnd(Number.POSITIVE_INFINITY));
+      for (const queue of queues) queuesEnd = Math.max(queuesEnd, queue.maxPhysicalOffset);
     }
     const start = await chooseScanStart(this.#store, queuesEnd, this.#check);
-    if (!cleanStop) for (const queue of queues) await queue.findEnd(start.offset);
+    if (!cleanStop) await inParallel(queues, (queue) => queue.findEnd(start.offset));
     return start;
   }
 
@@ -313,11 +316,10 @@ class Recovery {
     for (const queue of queues) {
       // Units of a light queue lead to records of other topics.
       if (queue.max === 0 || queue.topic.startsWith(LIGHT_QUEUE_PREFIX)) continue;
-      const unit = await queue.units(queue.max - 1, 1);
-      if (unit.length === 0 || isFiller(unit, 0)) continue;
-      const offset = unitOffset(unit, 0);
-      if (offset < (segments.minOffset ?? 0)) continue;
-      const bytes = await segments.read(offset, unitSize(unit, 0));
+      const last = queue.foundLast;
+      if (!last || last.offset < (segments.minOffset ?? 0)) continue;
+      const { offset, size } = last;
+      const bytes = await segments.read(offset, size);
       if (!bytes || checkRecord(bytes, 0, bytes.length, offset, this.#check).kind !== "record") {
         continue;
       }
@@ -482,13 +484,13 @@ class Recovery {
 
   /** Whether the log ends at a bad place, whatever whole records follow. */
   async #isEnd(offset: PhysicalOffset): Promise<boolean> {
-    if (this.#context.options.damagedLogPolicy === "cut") return true;
+    const cuts = this.#context.options.damagedLogPolicy === "cut";
     const { cleanStop, checkpoint, segments } = this.#store;
     const trustBlocks = cleanStop && checkpoint.watermarks?.logEnd === offset;
     for (const segment of segments.segments) {
       if (segment.start + segment.size <= offset) continue;
       const from = Math.max(offset - segment.start, 0);
-      if (!(await isZeroFrom(this.#context, segment, from, trustBlocks))) return false;
+      if (!(await isZeroFrom(this.#context, segment, from, trustBlocks))) return cuts;
     }
     this.#zeroFrom = offset;
     return true;
@@ -630,18 +632,18 @@ class Recovery {
   }
 
   async #commitQueues(): Promise<void> {
-    for (const queue of this.#store.queues) await queue.commit();
+    await inParallel(this.#store.queues, (queue) => queue.commit());
   }
 
-  /** @param untouched Nothing was cut or rebuilt after a clean stop: what lies behind is zero. */
+  /** @param untouched Nothing was cut or rebuilt after a clean stop of ours: what lies behind is zero. */
   async #settleQueues(untouched: boolean): Promise<void> {
     const logMin = this.#store.segments.minOffset ?? 0;
     await this.#commitQueues();
-    for (const queue of [...this.#store.queues]) {
+    await inParallel([...this.#store.queues], async (queue) => {
       if (!untouched) await queue.clearBehind();
       await queue.force();
       await queue.correctMin(logMin);
-    }
+    });
   }
 
   /** What a killed process wrote is in the page cache only: it becomes durable here. */
@@ -665,20 +667,20 @@ class Recovery {
 
   /** The newest record that the queues know: the scan met none. */
   async #lastBefore(end: PhysicalOffset): Promise<Dispatched> {
-    let newest: Dispatched = { offset: 0, end, storeTimestamp: 0 };
-    for (const queue of this.#store.queues) {
+    const byEnd = [...this.#store.queues].sort((a, b) => b.maxPhysicalOffset - a.maxPhysicalOffset);
+    for (const queue of byEnd) {
       if (queue.max === queue.min) continue;
       const unit = await queue.units(queue.max - 1, 1);
-      if (unit.length === 0 || isFiller(unit, 0) || unitOffset(unit, 0) < newest.offset) continue;
+      if (unit.length === 0 || isFiller(unit, 0)) continue;
       const offset = unitOffset(unit, 0);
       const bytes = await this.#store.segments.read(offset, unitSize(unit, 0));
       if (!bytes || checkRecord(bytes, 0, bytes.length, offset, this.#check).kind !== "record") {
         continue;
       }
       const { storeTimestamp } = dispatchRequestOf(bytes, 0, this.#context.delayLevels);
-      newest = { offset, end, storeTimestamp };
+      return { offset, end, storeTimestamp };
     }
-    return newest;
+    return { offset: 0, end, storeTimestamp: 0 };
   }
 }
 

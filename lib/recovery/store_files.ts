@@ -12,6 +12,7 @@ import { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import { UNIT_BYTES } from "../consume_queue/queue_unit.ts";
 import { StoreError } from "../errors.ts";
 import type { DirectoryEntry, FileStat, FileSystem } from "../io/file_system.ts";
+import { inParallel } from "../io/parallel.ts";
 import type { StorePaths } from "../io/store_paths.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
 import { type Segment, segmentName, segmentOf, segmentStart } from "../segment/segment.ts";
@@ -53,18 +54,24 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
     const identity = await identityOf(fileSystem, path);
     if (identity !== undefined) names.set(identity, path);
   }
-  const logFiles = await filesOf(fileSystem, paths.commitLog, names);
-  const queueFolders: { topic: string; queueId: number; folder: Folder }[] = [];
+  const logFiles = await filesOf(fileSystem, paths.commitLog);
+  refuseDoubles(logFiles, names);
+  const queueNames: { readonly topic: string; readonly queueId: number }[] = [];
   for (const topic of await list(fileSystem, paths.consumeQueue)) {
     if (topic.kind !== "directory") continue;
     const directory = join(paths.consumeQueue, topic.name);
     for (const queue of await list(fileSystem, directory)) {
       // RocketMQ skips names that are no whole numbers.
       if (queue.kind !== "directory" || !isQueueId(queue.name)) continue;
-      const folder = await filesOf(fileSystem, join(directory, queue.name), names);
-      queueFolders.push({ topic: topic.name, queueId: Number(queue.name), folder });
+      queueNames.push({ topic: topic.name, queueId: Number(queue.name) });
     }
   }
+  const queueFolders = queueNames.map((name) => ({ ...name, folder: EMPTY }));
+  await inParallel(queueFolders, async (queue) => {
+    const directory = join(paths.consumeQueue, queue.topic, String(queue.queueId));
+    queue.folder = await filesOf(fileSystem, directory);
+  });
+  for (const { folder } of queueFolders) refuseDoubles(folder, names);
   const adopt = (size: number, folders: readonly Folder[], unit: number): number =>
     (context.adoptFileSizes ? usualSize(folders, unit) : undefined) ?? size;
   const logFileSize = adopt(context.commitLogFileSize, [logFiles], 1);
@@ -109,18 +116,17 @@ interface Folder {
     readonly path: string;
     readonly start: number;
     readonly size: number;
+    readonly identity: string;
   }[];
 }
 
+const EMPTY: Folder = { directory: "", files: [] };
+
 /**
  * The files of one folder. Sub-folders are passed over, as RocketMQ does, unless one is in the way of a
- * segment; any other name, and a file that was met before under another name, is refused.
+ * segment; any other name is refused.
  */
-async function filesOf(
-  fileSystem: FileSystem,
-  directory: string,
-  names: Map<string, string>,
-): Promise<Folder> {
+async function filesOf(fileSystem: FileSystem, directory: string): Promise<Folder> {
   const entries = (await list(fileSystem, directory))
     .filter(({ name, kind }) => kind !== "directory" || segmentStart(name) !== undefined)
     .sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -136,12 +142,18 @@ async function filesOf(
       );
     }
     const { size, identity } = await stat(fileSystem, path);
+    files.push({ path, start, size, identity });
+  }
+  return { directory, files };
+}
+
+/** A file that was met before under another name is refused. */
+function refuseDoubles({ files }: Folder, names: Map<string, string>): void {
+  for (const { path, identity } of files) {
     const other = names.get(identity);
     if (other !== undefined) throw unexpected(path, `it is the same file as ${other}`);
     names.set(identity, path);
-    files.push({ path, start, size });
   }
-  return { directory, files };
 }
 
 /** The size that most files have, if a store can have such files; of several the largest. */

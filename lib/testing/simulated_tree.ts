@@ -254,14 +254,17 @@ export class SimulatedTree {
   /** One handle less. */
   release(inode: number): void {
     this.#handles[inode] = this.#handlesOf(inode) - 1;
-    if (this.#handlesOf(inode) === 0 && this.#nameless.has(inode)) this.#giveBack(inode);
+    if (this.#handlesOf(inode) > 0 || !this.#nameless.has(inode)) return;
+    this.#giveBack(inode);
+    this.#sweep();
   }
 
   /** The process has ended: nothing is open any more. */
   releaseAll(): void {
     const handles = this.#handles;
     this.#handles = [];
-    for (const inode of [...this.#nameless]) if ((handles[inode] ?? 0) > 0) this.#giveBack(inode);
+    for (const inode of this.#nameless) if ((handles[inode] ?? 0) > 0) this.#giveBack(inode);
+    this.#sweep();
   }
 
   // What becomes of it.
@@ -447,13 +450,14 @@ export class SimulatedTree {
       for (const other of node.names.values()) if (other === inode) return;
     }
     this.#nameless.add(inode);
-    if (this.#handlesOf(inode) === 0) this.#giveBack(inode);
+    if (this.#handlesOf(inode) > 0) return;
+    this.#giveBack(inode);
+    this.#sweep();
   }
 
   #giveBack(inode: number): void {
     const node = this.#node(inode);
     if (node.kind === "file") this.#usedBlocks -= node.blocks.count;
-    this.#sweep();
   }
 
   /** Forgets inodes that nothing leads to and that no power cut brings back. */

@@ -1,0 +1,41 @@
+import t from "tap";
+import { inParallel } from "../../lib/io/parallel.ts";
+import { turns } from "../support/random.ts";
+
+t.test("inParallel() begins all in order, eight at a time", async (t) => {
+  const begun: number[] = [];
+  let underWay = 0;
+  let most = 0;
+  await inParallel(
+    Array.from({ length: 30 }, (_, i) => i),
+    async (i) => {
+      begun.push(i);
+      most = Math.max(most, ++underWay);
+      await turns(1 + (i % 3));
+      underWay--;
+    },
+  );
+  t.strictSame(
+    begun,
+    Array.from({ length: 30 }, (_, i) => i),
+  );
+  t.equal(most, 8);
+  await inParallel([], () => Promise.reject(new Error("none is begun")));
+});
+
+t.test("inParallel() begins none after a failure, and waits for those under way", async (t) => {
+  let begun = 0;
+  let ended = 0;
+  const all = inParallel(
+    Array.from({ length: 30 }, (_, i) => i),
+    async (i) => {
+      begun++;
+      await turns(i === 3 ? 1 : 5);
+      ended++;
+      if (i === 3) throw new Error("the fourth");
+    },
+  );
+  await t.rejects(all, { message: "the fourth" });
+  t.equal(begun, ended);
+  t.ok(begun < 30, `${begun} begun`);
+});
