@@ -24,17 +24,21 @@ const LOST_TAGS_CODE = 0x464c4831n;
 const NOWHERE_SIZE = 9;
 
 const FORMATS = ["text", "json", "raw"] as const;
-type Format = (typeof FORMATS)[number];
+export type Format = (typeof FORMATS)[number];
 
-interface CatOptions {
+/** How messages are shown. */
+export interface CatFormatOptions {
+  readonly format?: string;
+  readonly json?: true;
+}
+
+interface CatOptions extends CatFormatOptions {
   readonly topic?: string;
   readonly queue?: number;
   readonly from?: number;
   readonly count?: number;
   readonly offset?: number;
   readonly id?: string;
-  readonly format?: string;
-  readonly json?: true;
   readonly config?: string;
 }
 
@@ -99,7 +103,7 @@ async function catStore(directory: string, options: CatOptions, terminal: Termin
   }
 }
 
-function formatOf({ format, json }: CatOptions): Format {
+export function formatOf({ format, json }: CatFormatOptions): Format {
   const name = format ?? (json ? "json" : "text");
   if (json && name !== "json") throw new UsageError(`Cannot use --json with --format ${name}`);
   if ((FORMATS as readonly string[]).includes(name)) return name as Format;
@@ -107,7 +111,7 @@ function formatOf({ format, json }: CatOptions): Format {
 }
 
 /** Messages that recovery would drop are not shown: that has to be said. */
-function noteDamage(store: MessageStore, terminal: Terminal): void {
+export function noteDamage(store: MessageStore, terminal: Terminal): void {
   const { holes, cut } = store.recovery;
   for (const { offset, path, position, reason, size } of holes) {
     terminal.fail(
@@ -267,7 +271,7 @@ function missingText({ first, last }: QueueRun, name: string): string {
   return `Cannot read ${which} of queue ${name}: the log has nothing where ${first === last ? "it" : "they"} should be`;
 }
 
-function formatted(message: StoredMessage, format: Format): string | Uint8Array {
+export function formatted(message: StoredMessage, format: Format): string | Uint8Array {
   switch (format) {
     case "raw":
       return message.body;

@@ -11,6 +11,7 @@ import { readConfig } from "./arguments.ts";
 import { exactJson, type Json, JsonStream } from "./json.ts";
 import { READS_ONLY, type Verb, version } from "./main.ts";
 import { messageJson, sha256 } from "./message_json.ts";
+import { pages } from "./query.ts";
 import {
   checkDirectory,
   exists,
@@ -45,7 +46,8 @@ export const dump: Verb = (command, terminal) => {
     .addHelpText(
       "after",
       `
-Prints the files, the checkpoint, every record of the log, every queue with its units. Bodies of at
+Prints the files, the checkpoint, every record of the log, every queue with its units, what is found
+by key. Bodies of at
 most 64 bytes are given in base64, larger ones by their SHA-256; units as [physical offset, size in
 bytes, tags code as text]. A store that cannot be opened is {"loaded": false, "error": ...}.
 ${READS_ONLY}
@@ -85,10 +87,11 @@ async function dumpStore(options: DumpOptions, terminal: Terminal): Promise<void
   try {
     await json.add(true, "loaded");
     await json.add(store.recovery.end, "maxOffsetAfterLoad");
-    await dumpLog(store, json);
+    const keys = new Set<string>();
+    await dumpLog(store, json, keys);
     await dumpQueues(store, json);
     await json.add({ ...store.checkpointLongs }, "checkpoint");
-    await json.add({ found: {} }, "index");
+    await dumpIndex(store, json, keys);
     await json.end();
   } finally {
     await store.close();
@@ -102,7 +105,8 @@ function depthOf(pretty: string | true | undefined): number {
   throw new UsageError(`Cannot use --pretty ${pretty}: expected a depth of 0 to 9`);
 }
 
-async function dumpLog(store: MessageStore, json: JsonStream): Promise<void> {
+/** @param keys Gets the keys of whole records, as `topic#key`. */
+async function dumpLog(store: MessageStore, json: JsonStream, keys: Set<string>): Promise<void> {
   const { wrote, flushed, dispatched } = store.watermarks;
   json.begin("{", "commitLog");
   await json.add(store.minPhysicalOffset, "minOffset");
@@ -110,7 +114,10 @@ async function dumpLog(store: MessageStore, json: JsonStream): Promise<void> {
   await json.add(dispatched, "confirmOffset");
   await json.add(flushed, "flushedWhere");
   json.begin("[", "records");
-  for await (const entry of entries(store)) await json.add(entryJson(entry));
+  for await (const entry of entries(store)) {
+    await json.add(entryJson(entry));
+    if (entry.kind === "record") for (const key of keysOf(entry.message)) keys.add(key);
+  }
   await json.end();
   await json.end();
 }
@@ -227,6 +234,47 @@ function entryJson(entry: Entry): Json {
     case "bad":
       return { offset, size: entry.declaredSize, bad: true };
   }
+}
+
+function keysOf({ topic, properties }: StoredMessage): string[] {
+  const words = properties?.get("KEYS")?.split(" ") ?? [];
+  const keys = [properties?.get("UNIQ_KEY"), ...words];
+  return keys.filter((key) => key !== undefined && key !== "").map((key) => `${topic}#${key}`);
+}
+
+/** The files of the index, and for each key what the store finds. */
+async function dumpIndex(
+  store: MessageStore,
+  json: JsonStream,
+  keys: ReadonlySet<string>,
+): Promise<void> {
+  json.begin("{", "index");
+  json.begin("[", "files");
+  for (const file of await store.indexFiles()) {
+    await json.add({
+      name: file.name,
+      beginTimestamp: file.beginTimestamp,
+      endTimestamp: file.endTimestamp,
+      beginPhyOffset: file.beginPhysicalOffset,
+      endPhyOffset: file.endPhysicalOffset,
+      hashSlotCount: file.usedSlots,
+      indexCount: file.count,
+    });
+  }
+  await json.end();
+  json.begin("{", "found");
+  for (const key of keys) {
+    // A topic has no such character.
+    const at = key.indexOf("#");
+    const offsets: number[] = [];
+    const request = { topic: key.slice(0, at), key: key.slice(at + 1), maxNum: 2 ** 31 - 1 };
+    for await (const { messages } of pages(store, request)) {
+      offsets.push(...messages.map(({ physicalOffset }) => physicalOffset));
+    }
+    await json.add(offsets.reverse(), key);
+  }
+  await json.end();
+  await json.end();
 }
 
 async function dumpQueues(store: MessageStore, json: JsonStream): Promise<void> {

@@ -170,7 +170,7 @@ function json(facts: Facts): JsonObject {
         ? null
         : {
             ...Object.fromEntries(LONGS.map(([name], i) => [name, exactJson(longs[i] ?? 0n)])),
-            forcelog: slot ? { ...slot } : null,
+            forcelog: slot ? { ...slot, index: slot.index ? { ...slot.index } : null } : null,
           },
     lock: { ...lock },
     recovery: recoveryJson(recovery, false),
@@ -212,7 +212,7 @@ function text(facts: Facts): string {
     rows.push([
       "",
       slot
-        ? `forcelog: log durable to ${slot.logEnd}, queues to ${slot.queuesEnd}; ${plural(slot.queueCount, "queue")}, ${plural(slot.unitCount, "unit")}`
+        ? `forcelog: log durable to ${slot.logEnd}, queues to ${slot.queuesEnd}; ${plural(slot.queueCount, "queue")}, ${plural(slot.unitCount, "unit")}; index to ${slot.index?.end ?? "nowhere"}`
         : "forcelog: nothing, or void since another store was here",
     ]);
   }

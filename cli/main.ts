@@ -18,6 +18,7 @@ const VERBS: Readonly<Record<string, readonly [about: string, load: () => Promis
   ],
   ls: ["the queues of a store, or its files", async () => (await import("./ls.ts")).ls],
   cat: ["messages of a store", async () => (await import("./cat.ts")).cat],
+  query: ["messages of a store by key", async () => (await import("./query.ts")).query],
   recover: [
     "recovers a store, or only explains what that would do; writes to it",
     async () => (await import("./recover.ts")).recover,

@@ -30,6 +30,8 @@ export async function read(
   switch (fields.read) {
     case "getMessage":
       return getMessage(store, fields, topic, queueId, offset);
+    case "queryMessage":
+      return queryMessage(store, fields, topic);
     case "lookMessageByOffset": {
       const message = await store.lookup(offset);
       return { message: message ? messageJson(message) : null };
@@ -89,6 +91,27 @@ async function getMessage(
       physicalOffset,
       size,
     ]),
+  };
+}
+
+async function queryMessage(
+  store: MessageStore,
+  fields: Fields,
+  topic: string,
+): Promise<JsonObject> {
+  const end = numberIn(fields, "end", Number.MAX_SAFE_INTEGER);
+  const request = {
+    topic,
+    key: textIn(fields, "key") ?? "",
+    begin: Math.max(numberIn(fields, "begin", 0), 0),
+    end: Math.max(end, 0),
+    maxNum: end < 0 ? 0 : Math.max(numberIn(fields, "maxNum", 32), 0),
+  };
+  const result = await store.query(request);
+  return {
+    offsets: result.messages.map(({ physicalOffset }) => physicalOffset).reverse(),
+    lastUpdateTimestamp: result.indexLastUpdateTimestamp,
+    lastUpdatePhyOffset: result.indexLastUpdatePhyOffset,
   };
 }
 

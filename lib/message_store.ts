@@ -7,7 +7,11 @@
 import { totalmem } from "node:os";
 import { resolve } from "node:path";
 import { createAbort, removeAbort } from "./checkpoint/abort_file.ts";
-import { type CheckpointLongs, writeCheckpoint } from "./checkpoint/store_checkpoint.ts";
+import {
+  type CheckpointLongs,
+  type IndexMark,
+  writeCheckpoint,
+} from "./checkpoint/store_checkpoint.ts";
 import { forgetFailedSync, hasFailedSync, noteFailedSync } from "./checkpoint/sync_failed_file.ts";
 import { CommitLog } from "./commit_log/commit_log.ts";
 import { ConsumeQueueFlusher } from "./consume_queue/consume_queue_flusher.ts";
@@ -15,7 +19,10 @@ import type { ConsumeQueueTable } from "./consume_queue/consume_queue_table.ts";
 import { decodeUnit, type QueueUnit, UNIT_BYTES } from "./consume_queue/queue_unit.ts";
 import { Arrivals } from "./dispatch/arrivals.ts";
 import { type Dispatched, Dispatcher } from "./dispatch/dispatcher.ts";
+import { IndexFeeder } from "./dispatch/index_feeder.ts";
 import { StoreError } from "./errors.ts";
+import type { IndexFileContext } from "./index/index_file.ts";
+import { type IndexFileFacts, KeyIndex } from "./index/key_index.ts";
 import { createDirectory, removeFile } from "./io/directory.ts";
 import type { FileSystem } from "./io/file_system.ts";
 import { StoreLock } from "./io/store_lock.ts";
@@ -28,6 +35,7 @@ import type { DelayLevels } from "./message/tags_code.ts";
 import { type ResolvedOptions, resolveOptions, type StoreOptions } from "./options.ts";
 import { PutPath } from "./put/put_path.ts";
 import { type ConsumeRequest, consume } from "./read/consume.ts";
+import { type QueryRequest, type QueryResult, queryByKey } from "./read/key_query.ts";
 import { type LogEntry, readLog } from "./read/log_reader.ts";
 import { type GetRequest, type GetResult, MessageReader } from "./read/message_reader.ts";
 import {
@@ -106,6 +114,7 @@ interface Mark {
   readonly last: Dispatched;
   readonly queueCount: number;
   readonly unitCount: number;
+  readonly index: IndexMark | undefined;
 }
 
 /** The log may be so many files ahead of the durable queues; a Java broker looks at ten. */
@@ -135,6 +144,8 @@ export class MessageStore {
   readonly #arrivals = new Arrivals();
   readonly #flusher: ConsumeQueueFlusher<Mark>;
   readonly #reader: MessageReader;
+  readonly #index: KeyIndex;
+  readonly #feeder: IndexFeeder;
   readonly #puts: PutPath;
   readonly #delayLevels: DelayLevels;
   #longs: CheckpointLongs;
@@ -165,6 +176,7 @@ export class MessageStore {
       {
         queues: this.#queues,
         multiDispatch: options.enableMultiDispatch,
+        dispatched: (request) => this.#feeder.dispatched(request),
         arrived: (topic, queueId, offset, { tagsCode, storeTimestamp }) => {
           this.#arrivals.wake(topic, queueId);
           environment.onArrival?.({
@@ -200,6 +212,7 @@ export class MessageStore {
           failed: (error) => {
             if (this.#state === "open") this.#state = "failed";
             this.#flusher.stop();
+            void this.#feeder.close(false);
             environment.onWarning(`${error.message}; the store takes no more puts`);
           },
           noSpace: (error) => {
@@ -230,6 +243,31 @@ export class MessageStore {
       publish: (mark) => this.#publish(mark),
       warn: (error) => environment.onWarning(error.message),
       failed: (error) => this.#log.pipeline.fail(error),
+    });
+    const indexFiles: IndexFileContext = {
+      fileSystem: environment.fileSystem,
+      files,
+      directory: paths.index,
+      staging: paths.own,
+      shape: { slots: options.maxHashSlotNum, entries: options.maxIndexNum },
+    };
+    this.#index = new KeyIndex(indexFiles);
+    this.#feeder = new IndexFeeder({
+      index: this.#index,
+      files: indexFiles,
+      segments: this.#log.segments,
+      clock: environment.clock,
+      delayLevels,
+      enabled: options.messageIndexEnable && options.indexFileWriteEnable,
+      cleanStop: report.cleanStop,
+      longs: store.checkpoint.longs,
+      mark: store.checkpoint.watermarks?.index,
+      anew: options.recoverWholeLog,
+      visible: () => this.#dispatcher.end,
+      publish: async () => {
+        if (!environment.readOnly) await this.#flusher.flush();
+      },
+      warn: environment.onWarning,
     });
     this.#puts = new PutPath({
       log: this.#log,
@@ -326,8 +364,10 @@ export class MessageStore {
     if (syncFailed) await forgetFailedSync(fileSystem, paths.syncFailed);
     const opened = new MessageStore({ ...context, options: adopted }, store, recovered, lock);
     await opened.#publish(opened.#capture());
+    if (readOnly) return opened;
     // A reader changed nothing: what recovery would do is in its report.
-    if (!readOnly) opened.#warnAboutRecovery();
+    opened.#warnAboutRecovery();
+    opened.#feeder.start();
     return opened;
   }
 
@@ -406,6 +446,42 @@ export class MessageStore {
       typeof idOrOffset === "string" ? parseMessageId(idOrOffset).physicalOffset : idOrOffset;
     checkWhole("offset", offset, 0);
     return this.#reader.lookup(offset);
+  }
+
+  /**
+   * Messages by one of their keys, the newest first.
+   *
+   * Every message is found whose put has resolved (with the pool: that is readable). After a crash, or
+   * if the store was open without an index, the first call may have to wait until the log was read.
+   *
+   * @throws {RangeError} for a number that is no whole one, is negative, or for another's cursor.
+   * @throws {StoreError} `STORE_IO`, `STORE_FILES_VANISHED`; the signal's reason if it aborts.
+   */
+  async query(request: QueryRequest): Promise<QueryResult> {
+    this.#checkOpen();
+    for (const name of ["begin", "end", "maxNum"] as const) checkWhole(name, request[name] ?? 0, 0);
+    request.signal?.throwIfAborted();
+    await this.#feeder.ready();
+    return queryByKey(
+      {
+        index: this.#index,
+        options: this.#options,
+        lookup: (offset) => this.#reader.lookup(offset),
+        minOffset: () => this.#log.segments.minOffset ?? 0,
+      },
+      request,
+    );
+  }
+
+  /**
+   * The files of the index, the oldest first, once everything is in it that is readable now.
+   *
+   * @throws {StoreError} `STORE_IO`, `STORE_FILES_VANISHED`.
+   */
+  async indexFiles(): Promise<readonly IndexFileFacts[]> {
+    this.#checkOpen();
+    await this.#feeder.ready();
+    return this.#index.files;
   }
 
   /** The messages of a queue, as an async iterator that waits for new ones. */
@@ -551,10 +627,12 @@ export class MessageStore {
     try {
       try {
         await this.#log.close();
+        await this.#feeder.close(!failedBefore && !this.#environment.readOnly);
         if (!failedBefore) await this.#flusher.flush();
       } catch (error) {
         if (!failedBefore) throw error;
       } finally {
+        await this.#feeder.close(false);
         await this.#flusher.close();
         await this.#files.closeAll();
       }
@@ -613,19 +691,23 @@ export class MessageStore {
       if (max > 0) queueCount++;
       unitCount += max;
     }
-    return { last: this.#dispatcher.last, queueCount, unitCount };
+    const index = this.#feeder.mark();
+    return { last: this.#dispatcher.last, queueCount, unitCount, index };
   }
 
-  async #publish({ last, queueCount, unitCount }: Mark): Promise<void> {
-    const { fileSystem } = this.#environment;
+  async #publish({ last, queueCount, unitCount, ...mark }: Mark): Promise<void> {
+    const { fileSystem, readOnly } = this.#environment;
+    const index = readOnly ? mark.index : await this.#feeder.force(mark.index);
     const longs: CheckpointLongs = {
       ...this.#longs,
       physicMsgTimestamp: last.storeTimestamp,
       logicsMsgTimestamp: last.storeTimestamp,
+      indexMsgTimestamp: index?.fullTimestamp ?? this.#longs.indexMsgTimestamp,
       confirmPhyOffset: last.offset,
       logicsPhysicalOffset: last.offset,
     };
-    const watermarks = { logEnd: last.end, queuesEnd: last.end, queueCount, unitCount };
+    const { end } = last;
+    const watermarks = { logEnd: end, queuesEnd: end, queueCount, unitCount, index };
     const { checkpoint: path, own: staging } = this.#paths;
     await writeCheckpoint(fileSystem, { path, staging }, longs, watermarks);
     this.#longs = longs;

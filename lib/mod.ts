@@ -12,7 +12,12 @@
  * @module
  */
 
-export type { Checkpoint, CheckpointLongs, Watermarks } from "./checkpoint/store_checkpoint.ts";
+export type {
+  Checkpoint,
+  CheckpointLongs,
+  IndexMark,
+  Watermarks,
+} from "./checkpoint/store_checkpoint.ts";
 export type { QueueUnit } from "./consume_queue/queue_unit.ts";
 export type { Arrival } from "./dispatch/arrivals.ts";
 export {
@@ -28,6 +33,7 @@ export {
   type RecoveryExplanation,
   type RocketmqExplanation,
 } from "./explain_recovery.ts";
+export type { IndexFileFacts } from "./index/key_index.ts";
 export { type Clock, systemClock, type Timer } from "./io/clock.ts";
 export type {
   Advice,
@@ -54,6 +60,7 @@ export {
 } from "./message_store.ts";
 export type { BrokerRole, FlushDiskType, ResolvedOptions, StoreOptions } from "./options.ts";
 export type { ConsumeRequest } from "./read/consume.ts";
+export type { QueryRequest, QueryResult } from "./read/key_query.ts";
 export type { LogEntry } from "./read/log_reader.ts";
 export type { GetMessageStatus, GetRequest, GetResult } from "./read/message_reader.ts";
 export type { BadPlace, LogHole, MendedHole } from "./recovery/log_hole.ts";

@@ -82,6 +82,19 @@ export interface StoreOptions {
   /** Delay levels 1 to n: numbers with unit s, m, h or d. */
   readonly messageDelayLevel?: string;
 
+  /** The keys of messages are indexed. @default true */
+  readonly messageIndexEnable?: boolean;
+  /** The same, as later versions of RocketMQ call it: `false` in either turns it off. @default true */
+  readonly indexFileWriteEnable?: boolean;
+  /** Hash slots of an index file. With other numbers than the files have, the index is made anew. @default 5000000 */
+  readonly maxHashSlotNum?: number;
+  /** Entries of an index file, one of which is never used. @default 20000000 */
+  readonly maxIndexNum?: number;
+  /** Most messages that one query by key returns. @default 64 */
+  readonly maxMsgsNumBatch?: number;
+  /** And how many if it does not say. @default 32 */
+  readonly defaultQueryMaxNum?: number;
+
   /** A write that holds the log up for longer makes puts fail with `OS_PAGE_CACHE_BUSY`. @default 1000 */
   readonly osPageCacheBusyTimeOutMills?: number;
   /** A store in the role `SLAVE` refuses puts. @default "ASYNC_MASTER" */
@@ -168,6 +181,12 @@ const DEFAULTS: ResolvedOptions = {
   enableLmqQuota: false,
   maxLmqConsumeQueueNum: 20_000,
   messageDelayLevel: DELAY_LEVELS,
+  messageIndexEnable: true,
+  indexFileWriteEnable: true,
+  maxHashSlotNum: 5_000_000,
+  maxIndexNum: 20_000_000,
+  maxMsgsNumBatch: 64,
+  defaultQueryMaxNum: 32,
   osPageCacheBusyTimeOutMills: 1000,
   brokerRole: "ASYNC_MASTER",
   maxFilterMessageSize: 16_000,
@@ -195,6 +214,8 @@ const RANGES: Partial<Record<keyof StoreOptions, readonly [number, number]>> = {
   transientStorePoolSize: [1, 1024],
   commitIntervalCommitLog: [1, 2 ** 31 - 1],
   flushIntervalConsumeQueue: [1, 2 ** 31 - 1],
+  maxHashSlotNum: [1, 100_000_000],
+  maxIndexNum: [2, 100_000_000],
   travelCqFileNumWhenGetMessage: [1, 2 ** 31 - 1],
   accessMessageInMemoryMaxRatio: [0, 100],
 };
@@ -228,8 +249,7 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
   mappedFileSizeConsumeQueueExt bitMapLengthConsumeQueueExt putConsumeQueueDataByFileChannel searchBcqByCacheEnable
   maxConsumeQueueScan sampleCountThreshold enableBuildConsumeQueueConcurrently batchDispatchRequestThreadPoolNums
   recheckReputOffsetFromCq dispatchFromSenderThread dispatchCqThreads dispatchCqCacheNum enableAsyncReput
- indexFileWriteEnable indexFileReadEnable messageIndexEnable messageIndexSafe
-  maxHashSlotNum maxIndexNum maxMsgsNumBatch flushDelayOffsetInterval fileReservedTime deleteWhen
+  indexFileReadEnable messageIndexSafe flushDelayOffsetInterval fileReservedTime deleteWhen
   diskMaxUsedSpaceRatio diskSpaceWarningLevelRatio diskSpaceCleanForciblyRatio cleanFileForciblyEnable
   cleanResourceInterval deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval deleteFileBatchMax
   destroyMapedFileIntervalForcibly redeleteHangedFileInterval replicasPerDiskPartition
@@ -243,7 +263,7 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
   maxSlaveResendLength offsetCheckInSlave maxRecoveryCommitlogFiles
   enableLogConsumeQueueRepeatedlyBuildWhenRecover enableAcceleratedRecovery commitLogRecoverMaxNum
   checkCommitLogOffsetOnRecover maxCheckMessageReuseBufferSize accessMessageInMemoryHotRatio
-  coldDataFlowControlEnable coldDataScanEnable timerColdDataCheckIntervalMs sampleSteps defaultQueryMaxNum
+  coldDataFlowControlEnable coldDataScanEnable timerColdDataCheckIntervalMs sampleSteps
   diskFallRecorded pullBatchMaxMessageCount longPollingEnable enableCompaction maxOffsetMapSize sharedByteBufferNum
   timerWheelEnable timerPrecisionMs timerMaxDelaySec timerRollWindowSlot timerFlushIntervalMs timerStopEnqueue
   timerStopDequeue timerSkipUnknownError timerInterceptDelayLevel timerWarmEnable timerEnableCheckMetrics
@@ -278,6 +298,12 @@ export function resolveOptions(options: StoreOptions = {}): ResolvedOptions {
   }
   const size = resolved.mappedFileSizeConsumeQueue as number;
   resolved.mappedFileSizeConsumeQueue = Math.ceil(size / 20) * 20;
+  const { maxHashSlotNum, maxIndexNum } = resolved as ResolvedOptions;
+  if (40 + 4 * maxHashSlotNum + 20 * maxIndexNum > 2 ** 31 - 1) {
+    throw new RangeError(
+      `Cannot use options "maxHashSlotNum" = ${maxHashSlotNum} and "maxIndexNum" = ${maxIndexNum}: an index file would be larger than 2^31 - 1 bytes`,
+    );
+  }
   return resolved as ResolvedOptions;
 }
 

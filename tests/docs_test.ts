@@ -151,6 +151,15 @@ t.test("docs/format.md has our slot where it is", async (t) => {
     bytes.subarray(2140).some((byte) => byte !== 0),
     "nothing behind it",
   );
+  const index = { end: 5555, files: 6666, newest: "7777", count: 8888 };
+  const times = { endTimestamp: 9999, fullTimestamp: 1234 };
+  const mark = { ...index, ...times };
+  const full = encodeCheckpoint(NO_CHECKPOINT.longs, { ...numbers, index: mark });
+  for (const [name, value] of Object.entries(mark)) {
+    const at = Number(new RegExp(`^\\| (23\\d+) \\| 8 \\| ${name} `, "m").exec(table)?.[1]);
+    t.equal(Number(full.readBigInt64BE(at)), Number(value), `${name} at ${at}`);
+  }
+  t.equal(full.readUInt32BE(2304), 0x464c4931);
 });
 
 t.test("docs/architecture.md has every room", async (t) => {

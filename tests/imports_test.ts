@@ -14,6 +14,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   segment: 2,
   commit_log: 3,
   consume_queue: 3,
+  index: 3,
   checkpoint: 3,
   put: 4,
   dispatch: 4,

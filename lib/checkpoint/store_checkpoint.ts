@@ -9,6 +9,7 @@
  *     40    logicsPhysicalOffset    start of the newest record whose unit is durable; 0 = unknown
  *     48    zeros
  *     2048  our slot: magic, a copy of the six longs, our watermarks, CRC-32
+ *     2304  our slot of the index: magic, its watermarks, CRC-32
  *     ...   zeros up to 4096
  *
  * RocketMQ's store rewrites the longs in place and leaves the rest: where the copy in our slot
@@ -48,6 +49,14 @@ const QUEUE_COUNT_AT = QUEUES_END_AT + 8;
 const UNIT_COUNT_AT = QUEUE_COUNT_AT + 8;
 const SLOT_CRC_AT = UNIT_COUNT_AT + 8;
 
+const INDEX_SLOT_AT = 2304;
+/** "FLI1". */
+const INDEX_SLOT_MAGIC = 0x464c4931;
+/** Digits of an index file's name. */
+const INDEX_NAME_DIGITS = 17;
+const INDEX_LONGS_AT = INDEX_SLOT_AT + 8;
+const INDEX_SLOT_CRC_AT = INDEX_LONGS_AT + 6 * 8;
+
 /** RocketMQ's six longs. */
 export type CheckpointLongs = Readonly<Record<(typeof LONG_NAMES)[number], number>>;
 
@@ -60,6 +69,22 @@ export interface Watermarks {
   /** How many queues then existed, and the sum of their ends: a lost queue is noticed. */
   readonly queueCount: number;
   readonly unitCount: number;
+  /** Of the key index; `undefined` if nobody knows. */
+  readonly index?: IndexMark | undefined;
+}
+
+/** How far the index of the keys is durable. */
+export interface IndexMark {
+  /** The keys of every record below are in it. A record starts here, or the log ends. */
+  readonly end: PhysicalOffset;
+  /** How many files it had, and the name of the newest one; "" without one. */
+  readonly files: number;
+  readonly newest: string;
+  /** Number of the next entry in the newest file, and store time of the last message in it, in ms. */
+  readonly count: number;
+  readonly endTimestamp: number;
+  /** The same time of the newest full file: `indexMsgTimestamp`. */
+  readonly fullTimestamp: number;
 }
 
 export interface Checkpoint {
@@ -121,7 +146,35 @@ export function encodeCheckpoint(longs: CheckpointLongs, watermarks: Watermarks)
   bytes.writeBigInt64BE(BigInt(watermarks.queueCount), QUEUE_COUNT_AT);
   bytes.writeBigInt64BE(BigInt(watermarks.unitCount), UNIT_COUNT_AT);
   bytes.writeUInt32BE(crc32(bytes.subarray(SLOT_AT, SLOT_CRC_AT)), SLOT_CRC_AT);
+  if (watermarks.index) encodeIndexSlot(bytes, watermarks.index);
   return bytes;
+}
+
+function encodeIndexSlot(bytes: Buffer, mark: IndexMark): void {
+  const { end, files, newest, count, endTimestamp, fullTimestamp } = mark;
+  bytes.writeUInt32BE(INDEX_SLOT_MAGIC, INDEX_SLOT_AT);
+  // Names have 17 digits: more than a double holds.
+  [end, files, newest, count, endTimestamp, fullTimestamp].forEach((value, i) => {
+    bytes.writeBigInt64BE(BigInt(value), INDEX_LONGS_AT + i * 8);
+  });
+  const slot = bytes.subarray(INDEX_SLOT_AT, INDEX_SLOT_CRC_AT);
+  bytes.writeUInt32BE(crc32(slot), INDEX_SLOT_CRC_AT);
+}
+
+function decodeIndexSlot(bytes: Buffer): IndexMark | undefined {
+  const slot = bytes.subarray(INDEX_SLOT_AT, INDEX_SLOT_CRC_AT);
+  if (bytes.readUInt32BE(INDEX_SLOT_AT) !== INDEX_SLOT_MAGIC) return undefined;
+  if (bytes.readUInt32BE(INDEX_SLOT_CRC_AT) !== crc32(slot)) return undefined;
+  const long = (i: number): number => readLong(bytes, INDEX_LONGS_AT + i * 8);
+  const name = bytes.readBigInt64BE(INDEX_LONGS_AT + 16);
+  return {
+    end: long(0),
+    files: long(1),
+    newest: name === 0n ? "" : String(name).padStart(INDEX_NAME_DIGITS, "0"),
+    count: long(3),
+    endTimestamp: long(4),
+    fullTimestamp: long(5),
+  };
 }
 
 /** Replaces the file. It survives a power cut once this resolves. */
@@ -150,6 +203,7 @@ function decodeSlot(bytes: Buffer): Watermarks | undefined {
     queuesEnd: readLong(bytes, QUEUES_END_AT),
     queueCount: readLong(bytes, QUEUE_COUNT_AT),
     unitCount: readLong(bytes, UNIT_COUNT_AT),
+    index: decodeIndexSlot(bytes),
   };
 }
 

@@ -1,5 +1,5 @@
 /**
- * From visible bytes to the queues. RocketMQ: `ReputMessageService`.
+ * From visible bytes to the queues and the index. RocketMQ: `ReputMessageService`.
  *
  * What an append just encoded is not read again: the log notes each record here, in order, and when
  * the visible offset passes it, it gets its queue unit and its readers are woken. Nothing is
@@ -27,6 +27,8 @@ export interface DispatcherContext {
   readonly queues: ConsumeQueueTable;
   /** Light queues are built (`enableMultiDispatch`). */
   readonly multiDispatch: boolean;
+  /** The record is in its queues, and comes next in the index. */
+  readonly dispatched?: (request: DispatchRequest) => void;
   /** The record is message `offset` of that queue, and readable. */
   readonly arrived: (
     topic: string,
@@ -90,8 +92,9 @@ export class Dispatcher {
       this.#offset = request.physicalOffset;
       this.#end = end;
       this.#storeTimestamp = request.storeTimestamp;
+      const { arrived, dispatched } = this.#context;
+      dispatched?.(request);
       // Only now: whoever hears of it may read it at once.
-      const { arrived } = this.#context;
       if (entries) {
         for (const [topic, queueId, offset] of entries) arrived(topic, queueId, offset, request);
       } else if (takesQueueOffset(request.sysFlag)) {

@@ -10,6 +10,7 @@ export interface StorePaths {
   readonly root: string;
   readonly commitLog: string;
   readonly consumeQueue: string;
+  readonly index: string;
   readonly checkpoint: string;
   readonly abort: string;
   readonly lock: string;
@@ -31,6 +32,7 @@ export function storePaths(root: string, storePathCommitLog: string | undefined)
     root,
     commitLog: storePathCommitLog ?? join(root, "commitlog"),
     consumeQueue: join(root, "consumequeue"),
+    index: join(root, "index"),
     checkpoint: join(root, "checkpoint"),
     abort: join(root, "abort"),
     lock: join(root, "lock"),

@@ -615,14 +615,21 @@ class Recovery {
   /** A rebuild that is cut short must begin anew: until it is done nothing vouches for a queue. */
   async #disownCheckpoint(): Promise<void> {
     const { paths, fileSystem } = this.#context;
-    const { longs } = this.#store.checkpoint;
+    const { longs, watermarks } = this.#store.checkpoint;
     const none: CheckpointLongs = {
       ...NO_CHECKPOINT.longs,
       indexMsgTimestamp: longs.indexMsgTimestamp,
       masterFlushedOffset: longs.masterFlushedOffset,
     };
     const from = this.#store.segments.minOffset ?? 0;
-    const nothing: Watermarks = { logEnd: from, queuesEnd: from, queueCount: 0, unitCount: 0 };
+    const index = watermarks?.index;
+    const nothing: Watermarks = {
+      logEnd: from,
+      queuesEnd: from,
+      queueCount: 0,
+      unitCount: 0,
+      index,
+    };
     await writeCheckpoint(
       fileSystem,
       { path: paths.checkpoint, staging: paths.own },

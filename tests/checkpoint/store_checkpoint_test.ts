@@ -26,6 +26,14 @@ const WATERMARKS: Watermarks = {
   queuesEnd: 2 ** 40,
   queueCount: 12,
   unitCount: 2 ** 33,
+  index: {
+    end: 2 ** 40,
+    files: 3,
+    newest: "20261129193553041",
+    count: 20_000_000,
+    endTimestamp: 0x19209b96d7b,
+    fullTimestamp: 0x19209b96d7a,
+  },
 };
 
 function setUp(t: Test) {
@@ -45,7 +53,9 @@ t.test("encodeCheckpoint() has RocketMQ's longs at their places", async (t) => {
   );
   t.ok(bytes.subarray(48, 2048).every((byte) => byte === 0));
   t.equal(bytes.toString("latin1", 2048, 2052), "FLC1");
-  t.ok(bytes.subarray(2048 + 128).every((byte) => byte === 0));
+  t.ok(bytes.subarray(2048 + 128, 2304).every((byte) => byte === 0));
+  t.equal(bytes.toString("latin1", 2304, 2308), "FLI1");
+  t.ok(bytes.subarray(2304 + 60).every((byte) => byte === 0));
 });
 
 t.test("decodeCheckpoint() gives back what was encoded", async (t) => {
@@ -88,6 +98,23 @@ t.test("decodeCheckpoint() voids the slot when any of its bits is wrong", async 
   }
   t.strictSame(decodeCheckpoint(good).watermarks, WATERMARKS);
 });
+
+t.test(
+  "decodeCheckpoint() voids the index's slot alone when any of its bits is wrong",
+  async (t) => {
+    const good = encodeCheckpoint(LONGS, WATERMARKS);
+    for (let at = 2304; at < 2304 + 60; at++) {
+      const bytes = Buffer.from(good);
+      bytes[at] = (bytes[at] ?? 0) ^ 1;
+      t.strictSame(decodeCheckpoint(bytes).watermarks, { ...WATERMARKS, index: undefined });
+    }
+    const without = encodeCheckpoint(LONGS, { ...WATERMARKS, index: undefined });
+    t.ok(without.subarray(2304).every((byte) => byte === 0));
+    const empty = { end: 5, files: 0, newest: "", count: 0, endTimestamp: 0, fullTimestamp: 0 };
+    const bytes = encodeCheckpoint(LONGS, { ...WATERMARKS, index: empty });
+    t.strictSame(decodeCheckpoint(bytes).watermarks?.index, empty);
+  },
+);
 
 t.test("decodeCheckpoint() takes a long that no double holds for nothing", async (t) => {
   const bytes = Buffer.alloc(4096);

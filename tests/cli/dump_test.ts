@@ -53,7 +53,9 @@ t.test("--config takes a script, or nothing; sizes are those that are found", as
   const script = join(t.testdirName, "script.json");
   writeFileSync(script, JSON.stringify({ config: recipe.config, steps: [{ op: "nosuch" }] }));
   const { out } = await forcelog("dump", "--dir", dir, "--config", script);
-  t.equal((await forcelog("dump", "--dir", dir)).out, out);
+  // Files of the index that have another shape are made anew, in memory.
+  const found = (text: string) => text.replace(/"files":\[.*?\],"found"/, '"found"');
+  t.equal(found((await forcelog("dump", "--dir", dir)).out), found(out));
 });
 
 t.test("--pretty breaks lines, down to a depth", async (t) => {
