@@ -55,6 +55,8 @@ function optionsOf(random: Random): StoreOptions {
   return {
     mappedFileSizeCommitLog: oneOf(random, [16, 32, 64]) * 1024,
     mappedFileSizeConsumeQueue: oneOf(random, [200, 400, 2000]),
+    maxHashSlotNum: oneOf(random, [1, 50]),
+    maxIndexNum: oneOf(random, [20, 400]),
     maxMessageSize: 12 * 1024,
     flushIntervalConsumeQueue: oneOf(random, [5, 50, 1000]),
     flushConsumeQueueLeastPages: oneOf(random, [0, 2]),

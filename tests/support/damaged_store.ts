@@ -50,6 +50,8 @@ export interface Base {
 export const TINY: StoreOptions = {
   mappedFileSizeCommitLog: 4096,
   mappedFileSizeConsumeQueue: 400,
+  maxHashSlotNum: 100,
+  maxIndexNum: 400,
   maxMessageSize: 2048,
 };
 

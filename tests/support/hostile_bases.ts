@@ -82,6 +82,8 @@ interface Plan {
 const TINY_FILES: StoreOptions = {
   mappedFileSizeCommitLog: 4096,
   mappedFileSizeConsumeQueue: 400,
+  maxHashSlotNum: 100,
+  maxIndexNum: 60,
   maxMessageSize: 3000,
 };
 
@@ -115,6 +117,8 @@ const OWN: Readonly<Record<string, Plan>> = {
     options: {
       mappedFileSizeCommitLog: 131072,
       mappedFileSizeConsumeQueue: 20000,
+      maxHashSlotNum: 100,
+      maxIndexNum: 2000,
       maxMessageSize: 1000,
     },
     fill: (store) => putSmall(store, 900),
@@ -123,6 +127,8 @@ const OWN: Readonly<Record<string, Plan>> = {
     options: {
       mappedFileSizeCommitLog: 65536,
       mappedFileSizeConsumeQueue: 8000,
+      maxHashSlotNum: 100,
+      maxIndexNum: 2000,
       maxMessageSize: 1000,
     },
     fill: async (store) => {

@@ -33,6 +33,8 @@ import { testFolder } from "./test_folder.ts";
 export const SMALL: StoreOptions = {
   mappedFileSizeCommitLog: 64 * 1024,
   mappedFileSizeConsumeQueue: 2000,
+  maxHashSlotNum: 100,
+  maxIndexNum: 400,
   maxMessageSize: 32 * 1024,
 };
 

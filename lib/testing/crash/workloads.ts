@@ -24,6 +24,8 @@ function small(more: StoreOptions = {}): StoreOptions {
   return {
     mappedFileSizeCommitLog: 4 * KIB,
     mappedFileSizeConsumeQueue: 400,
+    maxHashSlotNum: 20,
+    maxIndexNum: 30,
     maxMessageSize: 3 * KIB,
     ...more,
   };
@@ -204,6 +206,8 @@ const large: Workload = {
   options: () => ({
     mappedFileSizeCommitLog: 64 * KIB,
     mappedFileSizeConsumeQueue: 2000,
+    maxHashSlotNum: 100,
+    maxIndexNum: 400,
     maxMessageSize: 48 * KIB,
   }),
   async run(stage) {
