@@ -76,18 +76,18 @@ async function queryStore(
       ...(end === undefined ? {} : { end }),
       maxNum: Math.min(count, 2 ** 31 - 1),
     };
-    let left = count;
+    let found = 0;
     for await (const { messages, unreadable } of pages(store, request)) {
-      for (const message of messages.slice(0, left)) {
+      for (const message of messages.slice(0, count - found)) {
         await terminal.write(formatted(message, format));
       }
-      left -= messages.length;
+      found += messages.length;
       for (const offset of unreadable) {
         terminal.fail(`Cannot read the record at ${offset}, which may have the key`);
       }
-      if (left <= 0) break;
+      if (found >= count) break;
     }
-    if (left === count) terminal.fail(`Cannot find a message of topic ${topic} with ${wanted}`);
+    if (found === 0) terminal.fail(`Cannot find a message of topic ${topic} with ${wanted}`);
   } finally {
     await store.close();
   }

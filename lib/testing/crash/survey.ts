@@ -17,6 +17,7 @@ import { isHoleRecord } from "../../message/hole_record.ts";
 import type { StoredMessage } from "../../message/record.ts";
 import { DelayLevels } from "../../message/tags_code.ts";
 import type { MessageStore } from "../../message_store.ts";
+import type { QueryRequest } from "../../read/key_query.ts";
 import { describe, type Entry } from "./ledger.ts";
 import { numberOf, type PlannedMessage } from "./planned_message.ts";
 
@@ -79,7 +80,45 @@ export async function survey(
     byQueue.delete(key);
   }
   for (const [key, { size }] of byQueue) problems.push(`queue ${key} with ${size} records is gone`);
+  await readIndex(store, messages, problems);
   return { messages, mangled, holes, problems };
+}
+
+/** Each key must lead to all messages that have it, and to no other. */
+async function readIndex(
+  store: MessageStore,
+  messages: ReadonlyMap<number, StoredMessage>,
+  problems: string[],
+): Promise<void> {
+  const due = new Map<string, { request: QueryRequest; offsets: number[] }>();
+  const add = (request: QueryRequest, offset: number): void => {
+    const name = JSON.stringify(request);
+    const same = due.get(name);
+    if (!same) due.set(name, { request, offsets: [offset] });
+    else if (same.offsets.at(-1) !== offset) same.offsets.push(offset);
+  };
+  for (const { topic, keys, tags, physicalOffset } of messages.values()) {
+    for (const key of keys) if (key !== "") add({ topic, key }, physicalOffset);
+    if (tags) add({ topic, key: tags, indexType: "T" }, physicalOffset);
+  }
+  for (const { request, offsets } of due.values()) {
+    const found: number[] = [];
+    try {
+      for (let cursor: string | undefined; ; ) {
+        const page = { ...request, ...(cursor === undefined ? {} : { cursor }) };
+        const result = await store.query(page);
+        found.unshift(...result.messages.map(({ physicalOffset }) => physicalOffset).reverse());
+        ({ cursor } = result);
+        if (cursor === undefined) break;
+      }
+    } catch (error) {
+      problems.push(`the index can't be read: ${describe(error)}`);
+      return;
+    }
+    if (found.join() === offsets.join()) continue;
+    const { topic, key } = request;
+    problems.push(`key ${key} of ${topic} leads to [${found}], it must lead to [${offsets}]`);
+  }
 }
 
 /** @returns How many holes there are. */

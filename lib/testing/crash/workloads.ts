@@ -227,6 +227,31 @@ const large: Workload = {
   },
 };
 
+const keys: Workload = {
+  name: "keys",
+  about: "index files that are filled, made durable at different times, and killed at times",
+  callsPerCut: 2,
+  options: () =>
+    small({ maxHashSlotNum: 5, maxIndexNum: 8, flushConsumeQueueThoroughInterval: 200 }),
+  async run(stage) {
+    const message = (i: number): MessageSpec => ({
+      topic: i % 3 === 0 ? "keys" : "others",
+      bodyBytes: 30,
+      keys: [`k${i}`, "all", ...(i % 4 === 0 ? ["all", "a b"] : [])],
+      ...(i % 5 === 0 ? { tags: "t" } : {}),
+    });
+    for (let round = 0; round < 3; round++) {
+      await putAll(
+        stage,
+        numbered(4, (i) => message(round * 6 + i)),
+      );
+      await Promise.all([stage.put(message(round * 6 + 4)), stage.put(message(round * 6 + 5))]);
+      await (round === 0 ? stage.checkpoint() : stage.pass(250));
+      if (round === 1) await stage.kill();
+    }
+  },
+};
+
 const behind: Workload = {
   name: "behind",
   about: "the log runs ahead of its queues, and has to wait for them",
@@ -370,7 +395,19 @@ const random: Workload = {
 
 /** By name. */
 export const WORKLOADS: ReadonlyMap<string, Workload> = new Map(
-  [first, rolls, queues, batches, loose, time, reopen, large, behind, elsewhere, light, random].map(
-    (workload) => [workload.name, workload],
-  ),
+  [
+    first,
+    rolls,
+    queues,
+    batches,
+    loose,
+    time,
+    reopen,
+    large,
+    keys,
+    behind,
+    elsewhere,
+    light,
+    random,
+  ].map((workload) => [workload.name, workload]),
 );
