@@ -26,6 +26,7 @@ const LOAD_PART: Readonly<Record<PartName, () => Promise<Part>>> = {
   recovery: async () => (await import("./recovery.ts")).recovery,
   queues: async () => (await import("./queues.ts")).queues,
   interference: async () => (await import("./interference.ts")).interference,
+  query: async () => (await import("./query.ts")).query,
 };
 
 let settings: Settings | undefined;

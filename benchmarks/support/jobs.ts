@@ -11,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import type { CostInput } from "./cost_job.ts";
 import type { FloorInput } from "./device_floor.ts";
 import type { PutInput } from "./put_job.ts";
+import type { QueryInput } from "./query_job.ts";
 import type { ColdInput, ReadInput } from "./read_job.ts";
 import type { FillInput, IdleInput, OpenInput } from "./store_jobs.ts";
 
@@ -23,6 +24,7 @@ export const JOBS = {
   fill: async (input: FillInput) => (await import("./store_jobs.ts")).fill(input),
   open: async (input: OpenInput) => (await import("./store_jobs.ts")).measureOpen(input),
   idle: async (input: IdleInput) => (await import("./store_jobs.ts")).measureIdle(input),
+  query: async (input: QueryInput) => (await import("./query_job.ts")).measureQueries(input),
   cost: async (input: CostInput) => (await import("./cost_job.ts")).measureCost(input),
 } as const;
 

@@ -9,7 +9,7 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { MODES, type Mode } from "./modes.ts";
 
-export const PARTS = ["put", "consume", "recovery", "queues", "interference"] as const;
+export const PARTS = ["put", "consume", "recovery", "queues", "interference", "query"] as const;
 export type PartName = (typeof PARTS)[number];
 
 /**
@@ -96,7 +96,7 @@ export const USAGE = `Usage: npm run bench -- [options]
   --batches LIST   messages of a put (${DEFAULTS.full.batches})
   --bodies LIST    bytes (${DEFAULTS.full.bodies})
   --log-mib N      MiB of the log that is recovered (${DEFAULTS.full["log-mib"]}); a quarter of it is read
-  --records N      of the longest log, for the cost per record (${DEFAULTS.full.records})
+  --records N      of the longest log, for the cost per record; a tenth are asked for by key (${DEFAULTS.full.records})
   --queues LIST    (${DEFAULTS.full.queues}; with --targets ${DEFAULTS.targets.queues})
   --peers          first installs lmdb, better-sqlite3 and classic-level into benchmarks/peers
   --without LIST   of ${OTHERS.join(",")} (with --smoke java,peers, otherwise none)

@@ -7,7 +7,7 @@ import t from "tap";
 import { settingsOf } from "../../benchmarks/support/settings.ts";
 
 const FOLDER = join(import.meta.dirname, "../../benchmarks");
-const PARTS = ["put", "consume", "recovery", "queues", "interference"];
+const PARTS = ["put", "consume", "recovery", "queues", "interference", "query"];
 const CHARTS = ["put-1", "put-32", "consume", "recovery", "queues", "interference"];
 
 interface Spread {
