@@ -59,8 +59,7 @@ async function golden(name: string): Promise<Base> {
   try {
     const short = name.slice("golden:".length);
     unpackGolden(short, dir);
-    const { maxHashSlotNum, maxIndexNum, ...config } = goldenRecipe(short).config;
-    return baseWith(name, StoreImage.load(dir), config as StoreOptions);
+    return baseWith(name, StoreImage.load(dir), goldenRecipe(short).config as StoreOptions);
   } finally {
     rmSync(dir, { recursive: true });
   }

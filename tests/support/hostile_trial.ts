@@ -11,6 +11,7 @@ import {
   MessageStore,
   PutError,
   type PutResult,
+  type QueryRequest,
   type QueueBounds,
   type StoredMessage,
   StoreError,
@@ -319,6 +320,16 @@ async function readBack(visit: Visit, store: MessageStore, puts: readonly Put[])
     const request = { topic, queueId, offset, maxMessages: 1 };
     const got = await visit.settle("get()", store.get(request));
     const found = await visit.settle("lookup()", store.lookup(physicalOffset));
+    const { tags: key } = message;
+    if (key !== undefined) {
+      const { messages } = await visit.settle(
+        "query()",
+        store.query({ topic, key, indexType: "T" }),
+      );
+      if (!messages.some((one) => one.physicalOffset === physicalOffset)) {
+        throw new HostileFailure(`Message ${offset} of ${topic} is not found by its tag ${key}`);
+      }
+    }
     const [first] = got.messages;
     if (got.status !== "FOUND" || !first?.body.equals(body) || !found?.body.equals(body)) {
       throw new HostileFailure(
@@ -718,8 +729,29 @@ class Walk {
     }
     const id = this.#message?.messageId;
     if (id !== undefined) await this.#visit.attempt("lookup()", this.#store.lookup(id));
+    if (this.#message) await this.#queries(this.#message);
     const hex = this.#anyOffset().toString(16).padStart(16, "0");
     await this.#visit.attempt("lookup()", this.#store.lookup(`0A00000700002A9F${hex}`));
+  }
+
+  async #queries({ topic, keys, tags, physicalOffset }: StoredMessage): Promise<void> {
+    const requests: QueryRequest[] = [{ topic, key: "none" }];
+    const [key] = keys;
+    if (key) requests.push({ topic, key });
+    if (tags) requests.push({ topic, key: tags, indexType: "T", maxNum: 3 });
+    for (const request of requests) {
+      for (let cursor: string | undefined, step = 0; step < 20; step++) {
+        const page = { ...request, ...(cursor === undefined ? {} : { cursor }) };
+        const found = await this.#visit.attempt("query()", this.#store.query(page));
+        if (found instanceof StoreError || found === undefined) break;
+        for (const message of found.messages) {
+          if (message.physicalOffset === physicalOffset || message.topic === topic) continue;
+          throw new HostileFailure(`query() of ${topic} answers with ${message.topic}`);
+        }
+        ({ cursor } = found);
+        if (cursor === undefined) break;
+      }
+    }
   }
 
   /** Every field of a message that is there. */

@@ -139,6 +139,7 @@ export interface Survey {
   readonly directories: readonly string[];
   readonly logFiles: readonly string[];
   readonly queueFiles: readonly string[];
+  readonly indexFiles: readonly string[];
   readonly records: readonly Place[];
   /** Behind the last record of each log file. */
   readonly ends: readonly Place[];
@@ -168,6 +169,7 @@ export function surveyOf(image: StoreImage, logFileSize: number): Survey {
     directories: paths.filter((path) => image.directory(path)),
     logFiles,
     queueFiles: files.filter((path) => path.startsWith("consumequeue/")),
+    indexFiles: files.filter((path) => path.startsWith("index/")),
     records,
     ends,
     logFileSize,
@@ -218,8 +220,9 @@ class Source {
 
   /** A file that is there, with its size: most are files of log and queues. */
   file(): string | undefined {
-    const { files, logFiles, queueFiles } = this.survey;
-    const list = [logFiles, logFiles, queueFiles, queueFiles, files][this.random(5)];
+    const { files, logFiles, queueFiles, indexFiles } = this.survey;
+    const lists = [logFiles, logFiles, queueFiles, queueFiles, indexFiles, files];
+    const list = lists[this.random(lists.length)];
     return list?.length ? this.pick(list) : undefined;
   }
 
@@ -649,6 +652,10 @@ const setCheckpoint: Maker = (source) => {
   source.read("checkpoint", 0, 4096).copy(bytes);
   const at = source.pick([0, 8, 16, 24, 32, 40, 2048, 2052, 2104, 2112, 2120, 2128, 2136]);
   source.int64().copy(bytes, at);
+  if (source.random(3) === 0) {
+    source.int64().copy(bytes, source.pick([2304, 2312, 2320, 2328, 2336, 2344, 2352]));
+    bytes.writeUInt32BE(crc32(bytes.subarray(2304, 2360)), 2360);
+  }
   // With a slot that is valid, or as it comes.
   if (source.random(3) > 0) {
     bytes.copy(bytes, 2056, 0, 48);
