@@ -167,6 +167,8 @@ function decodeIndexSlot(bytes: Buffer): IndexMark | undefined {
   if (bytes.readUInt32BE(INDEX_SLOT_CRC_AT) !== crc32(slot)) return undefined;
   const long = (i: number): number => readLong(bytes, INDEX_LONGS_AT + i * 8);
   const name = bytes.readBigInt64BE(INDEX_LONGS_AT + 16);
+  const isPossible = [0, 1, 3, 4, 5].every((i) => long(i) >= 0) && name >= 0n;
+  if (!isPossible || (name === 0n) !== (long(1) === 0)) return undefined;
   return {
     end: long(0),
     files: long(1),

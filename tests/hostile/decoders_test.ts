@@ -181,7 +181,7 @@ t.test("a queue unit can be read as a number wherever isUnitOffset() says so", a
 t.test(
   "decodeCheckpoint() makes safe integers of any page, also of one with a valid slot",
   async (t) => {
-    const longs = fc.array(int64, { minLength: 10, maxLength: 10 });
+    const longs = fc.array(int64, { minLength: 16, maxLength: 16 });
     const property = fc.property(longs, fc.boolean(), (values, isValid) => {
       const bytes = Buffer.alloc(4096);
       values.slice(0, 6).forEach((value, i) => {
@@ -189,12 +189,20 @@ t.test(
       });
       bytes.write("FLC1", 2048, "latin1");
       bytes.copy(bytes, 2056, 0, 48);
-      values.slice(6).forEach((value, i) => {
+      values.slice(6, 10).forEach((value, i) => {
         bytes.writeBigInt64BE(value, 2104 + 8 * i);
       });
+      bytes.write("FLI1", 2304, "latin1");
+      values.slice(10).forEach((value, i) => {
+        bytes.writeBigInt64BE(value, 2312 + 8 * i);
+      });
+      bytes.writeUInt32BE(crc32(bytes.subarray(2304, 2360)), 2360);
       if (isValid) bytes.writeUInt32BE(crc32(bytes.subarray(2048, 2136)), 2136);
       const { longs, watermarks } = decodeCheckpoint(bytes);
-      const numbers = [...Object.values(longs), ...Object.values(watermarks ?? {})];
+      const { index, ...ours } = watermarks ?? {};
+      const { newest = "", ...mark } = index ?? {};
+      const numbers = [longs, ours, mark].flatMap((fields) => Object.values(fields));
+      if (!/^(\d{17,19})?$/.test(newest)) return false;
       return (watermarks !== undefined) === isValid && numbers.every(Number.isSafeInteger);
     });
     fc.assert(property, { seed: sliceSeedOf(t), numRuns: 500 });

@@ -632,7 +632,8 @@ const FILLER = Buffer.from("00000000000000007fffffff0000000000000000", "hex");
 
 const fillUnits = withQueue((source, path, units) => {
   const unit = source.pick([FILLER, FILLER, Buffer.alloc(20), Buffer.alloc(20, 0xff)]);
-  const count = source.pick([1, units, Math.floor(source.sizeOf(path) / 20)]);
+  const whole = Math.min(Math.floor(source.sizeOf(path) / 20), 100_000);
+  const count = source.pick([1, units, whole]);
   const from = source.random(2) ? 0 : source.random(units + 1);
   return [bytesAt(path, 20 * from, Buffer.concat(Array.from({ length: count }, () => unit)))];
 });
