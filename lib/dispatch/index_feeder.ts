@@ -149,9 +149,6 @@ export class IndexFeeder {
       await this.#context.index.force();
       this.#durable = mark;
     } catch (error) {
-      // Not even what can be read back may be on the device: it begins anew where it was durable.
-      this.#live = false;
-      this.#loaded = false;
       this.#fail(error);
       this.start();
     }
@@ -190,7 +187,6 @@ export class IndexFeeder {
         this.#settle(undefined);
         return;
       } catch (error) {
-        this.#loaded = false;
         this.#fail(error);
         if (!this.#closed) await this.#pause();
       }
@@ -282,20 +278,22 @@ export class IndexFeeder {
   #commit(): void {
     if (this.#committing) return;
     this.#committing = true;
-    void this.#context.index
-      .commit()
-      .catch((error: unknown) => {
-        this.#live = false;
-        this.#loaded = false;
-        this.#fail(error);
-        this.start();
-      })
-      .finally(() => {
-        this.#committing = false;
-      });
+    const done = (): void => {
+      this.#committing = false;
+    };
+    void this.#context.index.commit().then(done, (error: unknown) => {
+      this.#fail(error);
+      this.#context.clock.setTimer(done, RETRY_MS);
+      this.start();
+    });
   }
 
   #fail(error: unknown): void {
+    if (this.#context.index.isBroken) {
+      // Not even what can be read back may be on the device: it begins anew where it was durable.
+      this.#live = false;
+      this.#loaded = false;
+    }
     const failure =
       error instanceof StoreError
         ? error

@@ -85,6 +85,7 @@ export class IndexFile {
   #working: Working | undefined;
   /** The file is on disk. */
   #exists: boolean;
+  #broken = false;
   /** {@linkcode IndexHeader.count} when the file was last made durable. */
   #durable: number;
 
@@ -101,6 +102,11 @@ export class IndexFile {
 
   get isFull(): boolean {
     return this.header.count >= this.#context.shape.entries;
+  }
+
+  /** A sync failed, or the file is gone: what was written since the last good sync may be lost. */
+  get isBroken(): boolean {
+    return this.#broken;
   }
 
   /** It has something in memory that belongs into the file. */
@@ -400,6 +406,7 @@ export class IndexFile {
     } catch (cause) {
       if (cause instanceof StoreError) throw cause;
       const gone = this.#exists && hasCode(cause, "ENOENT");
+      if (gone || what === "sync") this.#broken = true;
       throw new StoreError(
         gone ? "STORE_FILES_VANISHED" : "STORE_IO",
         gone

@@ -100,6 +100,11 @@ export class KeyIndex {
     return this.#files.map(({ name, header }) => ({ name, ...header }));
   }
 
+  /** What was written since the last good {@linkcode force} is not to be believed: open it again. */
+  get isBroken(): boolean {
+    return this.#files.some((file) => file.isBroken);
+  }
+
   /** Bytes of entries that are in memory only. */
   get unwrittenBytes(): number {
     let bytes = 0;
@@ -204,8 +209,7 @@ export class KeyIndex {
   /**
    * Makes all entries durable that are there when it is called.
    *
-   * @throws {StoreError} `STORE_IO`, or `STORE_FILES_VANISHED`. After it nothing that was written since
-   *   the last good call may be believed.
+   * @throws {StoreError} `STORE_IO`, or `STORE_FILES_VANISHED`; see {@linkcode isBroken}.
    */
   force(): Promise<void> {
     return this.#after(async () => {

@@ -302,6 +302,30 @@ eachBinding(
   },
 );
 
+eachBinding(t, "W4 a device without space for the index stops no query", async (t, binding) => {
+  const dir = storePath(t);
+  const { store, fileSystem, warnings } = await openStore(t, dir, {}, { binding });
+  await putKeyed(store, 10);
+  await store.checkpoint();
+  const full = { path: /\/index\//, times: Number.POSITIVE_INFINITY };
+  fileSystem.failNext(["pwritev", "ftruncate"], "ENOSPC", full);
+  await putKeyed(store, 10, 10);
+  await store.checkpoint();
+  t.match(warnings.join(), /later, from the log/);
+  await checkKeys(t, store, 20);
+  const copy = killedCopy(t, dir);
+  fileSystem.clear();
+  await putKeyed(store, 5, 20);
+  await store.close();
+  for (const [directory, count] of [
+    [copy, 20],
+    [dir, 25],
+  ] as const) {
+    const again = await openStore(t, directory, {}, { binding });
+    await checkKeys(t, again.store, count);
+  }
+});
+
 t.test("an index file that somebody removes under an open store is made anew", async (t) => {
   const dir = storePath(t);
   const { store, warnings } = await openStore(t, dir);
