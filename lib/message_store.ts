@@ -605,7 +605,8 @@ export class MessageStore {
 
   /**
    * Commits and forces everything, settles every promise, writes queues and checkpoint, and removes
-   * `abort` last: the next open is a quick one. A second call waits for the first.
+   * `abort` last: the next open is a quick one. An index that is behind is completed first, which takes
+   * as long as reading that part of the log. A second call waits for the first.
    *
    * @throws {StoreError} if that fails; `abort` then stays. A store that had failed before just closes.
    */

@@ -267,6 +267,7 @@ export class IndexFeeder {
 
   async #beginAnew(): Promise<void> {
     const { index, files, longs, visible, warn, publish, segments } = this.#context;
+    warn("The index is made anew from the log: it leads to messages that the log does not have");
     const all = { cleanStop: false, mark: undefined, anew: true };
     await index.open(() => loadIndex({ ...files, ...all, longs, logEnd: visible(), warn }));
     this.#indexed = segments.minOffset ?? 0;

@@ -116,7 +116,7 @@ class Loader {
     let fault: string | undefined;
     if (anew) {
       end = 0;
-      fault = "asked for";
+      this.#lost = true;
     } else if (mark) {
       const newest = found.findIndex(({ name }) => name === mark.newest);
       first = newest + 1 - mark.files;
