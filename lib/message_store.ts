@@ -15,7 +15,7 @@ import type { ConsumeQueueTable } from "./consume_queue/consume_queue_table.ts";
 import { decodeUnit, type QueueUnit, UNIT_BYTES } from "./consume_queue/queue_unit.ts";
 import { Arrivals } from "./dispatch/arrivals.ts";
 import { type Dispatched, Dispatcher } from "./dispatch/dispatcher.ts";
-import { StoreError } from "./errors.ts";
+import { asStoreError, StoreError } from "./errors.ts";
 import { createDirectory, removeFile } from "./io/directory.ts";
 import type { FileSystem } from "./io/file_system.ts";
 import { StoreLock } from "./io/store_lock.ts";
@@ -671,17 +671,6 @@ export class MessageStore {
       );
     }
   }
-}
-
-/** What a system call failed with, as an error of the store. */
-function asStoreError(error: unknown, what: string): unknown {
-  if (error instanceof StoreError || error instanceof TypeError || error instanceof RangeError) {
-    return error;
-  }
-  const { code, path, message } = error as Error & { code?: string; path?: string };
-  if (code === undefined) return error;
-  const facts = path === undefined ? { cause: error } : { path, cause: error };
-  return new StoreError("STORE_IO", `${what}: ${message}`, facts);
 }
 
 /** Files that a killed store had not finished making. */
