@@ -278,8 +278,11 @@ export class ConsumeQueue {
   /**
    * Finds the end of a queue that was just loaded: behind the last valid unit of a record that
    * starts below `limit`. Units lie in the order of the log, so it takes a few reads.
+   *
+   * @returns Whether it is one: no unit close behind it leads below `limit`, as those behind a damaged
+   *   unit do.
    */
-  async findEnd(limit: PhysicalOffset): Promise<void> {
+  async findEnd(limit: PhysicalOffset): Promise<boolean> {
     const files = this.#segments.segments;
     const first = (files[0]?.start ?? 0) / UNIT_BYTES;
     let end = first;
@@ -294,12 +297,32 @@ export class ConsumeQueue {
       const units = await this.#read(end, Math.min(end + SEARCH_UNITS, this.#fileEnd(end)));
       for (let at = 0; at < units.length; at += UNIT_BYTES, end++) {
         if (!isUnitBelow(units, at, limit)) break scan;
-        maxPhysicalOffset = isFiller(units, at) ? -1 : unitOffset(units, at) + unitSize(units, at);
+        if (isFiller(units, at)) continue;
+        maxPhysicalOffset = unitOffset(units, at) + unitSize(units, at);
       }
     }
     this.#moveTo(end);
     this.#min = first;
     this.#maxPhysicalOffset = maxPhysicalOffset;
+    return !(await this.#leadsBelow(limit, end));
+  }
+
+  /** Whether a unit from `from` on leads below `limit`; looks as far as there are any units. */
+  async #leadsBelow(limit: PhysicalOffset, from: QueueOffset): Promise<boolean> {
+    let isAny = true;
+    for (let offset = from; isAny && this.#segments.find(offset * UNIT_BYTES); ) {
+      const units = await this.#read(
+        offset,
+        Math.min(offset + SEARCH_UNITS, this.#fileEnd(offset)),
+      );
+      isAny = false;
+      for (let at = 0; at < units.length; at += UNIT_BYTES, offset++) {
+        if (!isUnit(units, at)) continue;
+        isAny = true;
+        if (!isFiller(units, at) && unitOffset(units, at) < limit) return true;
+      }
+    }
+    return false;
   }
 
   /** The last place in the file that starts at unit `start` from which on the next message is below. */

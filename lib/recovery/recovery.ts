@@ -200,13 +200,13 @@ class Recovery {
     const isCounted = watermarks && (unitsKnown || watermarks.queuesEnd === start.offset);
     if (isCounted) this.#compareCounts(watermarks);
     const isVouched = isCounted === true && !this.#allSuspect;
-    await this.#compareLastUnits();
+    for (const queue of queues) await this.#compareLastUnit(queue);
     let scan: Scan | "damaged" = "damaged";
     if (unitsKnown) {
       const units = isVouched ? "vouched" : "complete";
       scan = await this.#scan(start.offset, units, watermarks?.queuesEnd ?? 0, true);
       // Units of what may be lost are no evidence: as after a crash, only whole records count.
-      if (scan === "damaged") for (const queue of queues) await queue.findEnd(start.offset);
+      if (scan === "damaged") await this.#cutQueues(start.offset);
     }
     if (scan === "damaged") {
       const isWhole = start.offset <= (segments.minOffset ?? 0);
@@ -214,12 +214,10 @@ class Recovery {
       scan = (await this.#scan(start.offset, units, 0, false)) as Scan;
     }
     const { end, behind, bad } = scan;
-    for (const queue of queues) {
-      if (queue.maxPhysicalOffset > end) await queue.findEnd(end);
-    }
+    const wereCut = await this.#cutQueues(end);
     const rebuilt = await this.#rebuild(end, scan.holes);
     const isUntouched =
-      unitsKnown && !bad && scan.holes.length === 0 && rebuilt.queues.length === 0;
+      unitsKnown && !bad && !wereCut && scan.holes.length === 0 && rebuilt.queues.length === 0;
     await this.#settleQueues(isUntouched);
     const evidence = {
       ...this.#context,
@@ -287,13 +285,36 @@ class Recovery {
     let queuesEnd = -1;
     if (cleanStop) {
       for (const queue of queues) {
-        await queue.findEnd(Number.POSITIVE_INFINITY);
+        await this.#findEnd(queue, Number.POSITIVE_INFINITY);
         queuesEnd = Math.max(queuesEnd, queue.maxPhysicalOffset);
       }
     }
     const start = await chooseScanStart(this.#store, queuesEnd, this.#check);
-    if (!cleanStop) for (const queue of queues) await queue.findEnd(start.offset);
+    if (!cleanStop) for (const queue of queues) await this.#findEnd(queue, start.offset);
     return start;
+  }
+
+  async #findEnd(queue: ConsumeQueue, limit: PhysicalOffset): Promise<void> {
+    if (!(await queue.findEnd(limit))) this.#suspects.add(queue);
+  }
+
+  /**
+   * Drops the units of what lies behind `limit`, where a record ends. What is then the last unit of a
+   * queue must be as good as any other.
+   *
+   * @returns Whether there were any.
+   */
+  async #cutQueues(limit: PhysicalOffset): Promise<boolean> {
+    let wereAny = false;
+    for (const queue of this.#store.queues) {
+      const { max, maxPhysicalOffset } = queue;
+      if (maxPhysicalOffset <= limit) continue;
+      await this.#findEnd(queue, limit);
+      if (queue.maxPhysicalOffset > limit) this.#suspects.add(queue);
+      await this.#compareLastUnit(queue);
+      if (queue.max < max) wereAny = true;
+    }
+    return wereAny;
   }
 
   /** With a queue lost as a whole nothing in the scanned part may tell: the counts do. */
@@ -307,28 +328,26 @@ class Recovery {
     this.#allSuspect = queues !== queueCount || units !== unitCount;
   }
 
-  /** The last unit of each queue must lead to the message that it says, if that can be read. */
-  async #compareLastUnits(): Promise<void> {
-    const { segments, queues } = this.#store;
-    for (const queue of queues) {
-      // Units of a light queue lead to records of other topics.
-      if (queue.max === 0 || queue.topic.startsWith(LIGHT_QUEUE_PREFIX)) continue;
-      const unit = await queue.units(queue.max - 1, 1);
-      if (unit.length === 0 || isFiller(unit, 0)) continue;
-      const offset = unitOffset(unit, 0);
-      if (offset < (segments.minOffset ?? 0)) continue;
-      const bytes = await segments.read(offset, unitSize(unit, 0));
-      if (!bytes || checkRecord(bytes, 0, bytes.length, offset, this.#check).kind !== "record") {
-        continue;
-      }
-      const record = dispatchRequestOf(bytes, 0, this.#context.delayLevels);
-      if (
-        record.topic !== queue.topic ||
-        record.queueId !== queue.queueId ||
-        record.queueOffset !== queue.max - 1
-      ) {
-        this.#suspects.add(queue);
-      }
+  /** The last unit of a queue must lead to the message that it says, if that can be read. */
+  async #compareLastUnit(queue: ConsumeQueue): Promise<void> {
+    const { segments } = this.#store;
+    // Units of a light queue lead to records of other topics.
+    if (queue.max === 0 || queue.topic.startsWith(LIGHT_QUEUE_PREFIX)) return;
+    const unit = await queue.units(queue.max - 1, 1);
+    if (unit.length === 0 || isFiller(unit, 0)) return;
+    const offset = unitOffset(unit, 0);
+    if (offset < (segments.minOffset ?? 0)) return;
+    const bytes = await segments.read(offset, unitSize(unit, 0));
+    if (!bytes || checkRecord(bytes, 0, bytes.length, offset, this.#check).kind !== "record") {
+      return;
+    }
+    const record = dispatchRequestOf(bytes, 0, this.#context.delayLevels);
+    if (
+      record.topic !== queue.topic ||
+      record.queueId !== queue.queueId ||
+      record.queueOffset !== queue.max - 1
+    ) {
+      this.#suspects.add(queue);
     }
   }
 
@@ -357,7 +376,9 @@ class Recovery {
         last = { offset, end: offset + size, storeTimestamp };
       },
       gap: (gap) => gaps.push(gap),
+      // Queues that know the records behind it cannot tell which of them go on.
       isHole: async ({ offset, size }) =>
+        unitsKnown ||
         (await this.#findSuccessor(offset, offset + size, assembly, last)) !== undefined,
     };
     for (let offset = from; ; ) {
