@@ -89,6 +89,22 @@ t.test("recover() loses no message of a queue with one damaged unit", async (t) 
   }
 });
 
+t.test("recover() of the whole log believes no record against all those behind it", async (t) => {
+  const { image, options } = await baseOf("golden:pre-blank");
+  const damaged = image.fork();
+  const path = "commitlog/00000000000000065536";
+  mutate(damaged, { do: "bytes", path, at: 20, hex: "000000000000005b" });
+  const opens = new Opens(damaged, { ...options, recoverWholeLog: true });
+  for (const number of [1, 2, 3]) {
+    const { queues } = await opens.open();
+    t.strictSame(
+      queues.map(({ maxOffset }) => maxOffset),
+      [51, 50],
+      `open ${number}`,
+    );
+  }
+});
+
 t.test("a blank record of a wrong size is damage after a clean stop, too", async (t) => {
   const { image, options } = await baseOf("light");
   const damaged = image.fork();
