@@ -102,3 +102,19 @@ export class PutError extends StoreError {
     this.outcome = outcome;
   }
 }
+
+/**
+ * What a call of the file system failed with, as an error of the store that names the path. A caller's
+ * own mistake, an error of the store and our own bug stay what they are.
+ *
+ * @param what What could not be done.
+ */
+export function asStoreError(error: unknown, what: string): unknown {
+  if (error instanceof StoreError || error instanceof TypeError || error instanceof RangeError) {
+    return error;
+  }
+  const { code, path, message } = error as Error & { code?: string; path?: string };
+  if (code === undefined) return error;
+  const facts = path === undefined ? { cause: error } : { path, cause: error };
+  return new StoreError("STORE_IO", `${what}: ${message}`, facts);
+}

@@ -6,6 +6,7 @@
 
 import { resolve } from "node:path";
 import { findNextRecord, scanLog } from "./commit_log/log_scanner.ts";
+import { asStoreError } from "./errors.ts";
 import { createDirectory } from "./io/directory.ts";
 import { isHoleRecordAt } from "./message/hole_record.ts";
 import type { RecordCheckOptions } from "./message/record.ts";
@@ -48,33 +49,39 @@ export async function explainRecovery(
 ): Promise<RecoveryExplanation> {
   const given = { ...environment, readOnly: true };
   const context = openContext(resolve(directory), resolveOptions(options), given);
-  const { fileSystem, onWarning } = context.environment;
-  for (const warning of await checkStoreKind(fileSystem, context.paths, true)) onWarning(warning);
-  // As it lies there: recovery below changes its own view.
+  // As it lies there: recovery changes its own view.
   const base = openContext(resolve(directory), resolveOptions(options), given);
   try {
-    const { report, store } = await oursOf(context);
-    const found = await filesOf(base);
-    const check: RecordCheckOptions = {
-      checkCrc: true,
-      forceVerifyPropCRC: context.options.forceVerifyPropCRC,
-    };
-    const rocketmq: RocketmqExplanation[] = [];
-    for (const version of ["5.5", "5.3", "4.9"] as const) {
-      const theirs = await simulateRocketmq(found, base, version);
-      const { end } = theirs;
-      rocketmq.push({
-        ...theirs,
-        recordsLost: await countRecords(store.segments, end, report.end, check),
-        bytesLost: Math.max(report.end - end, 0),
-      });
-    }
-    const behind = await countRecords(found.segments, report.end, Number.POSITIVE_INFINITY, check);
-    return { ours: withoutEvidence(report), recordsBehind: behind, rocketmq };
+    return await explain(context, base);
+  } catch (error) {
+    throw asStoreError(error, `Cannot explain the recovery of ${context.paths.root}`);
   } finally {
     await context.files.closeAll();
     await base.files.closeAll();
   }
+}
+
+async function explain(context: OpenContext, base: OpenContext): Promise<RecoveryExplanation> {
+  const { fileSystem, onWarning } = context.environment;
+  for (const warning of await checkStoreKind(fileSystem, context.paths, true)) onWarning(warning);
+  const { report, store } = await oursOf(context);
+  const found = await filesOf(base);
+  const check: RecordCheckOptions = {
+    checkCrc: true,
+    forceVerifyPropCRC: context.options.forceVerifyPropCRC,
+  };
+  const rocketmq: RocketmqExplanation[] = [];
+  for (const version of ["5.5", "5.3", "4.9"] as const) {
+    const theirs = await simulateRocketmq(found, base, version);
+    const { end } = theirs;
+    rocketmq.push({
+      ...theirs,
+      recordsLost: await countRecords(store.segments, end, report.end, check),
+      bytesLost: Math.max(report.end - end, 0),
+    });
+  }
+  const behind = await countRecords(found.segments, report.end, Number.POSITIVE_INFINITY, check);
+  return { ours: withoutEvidence(report), recordsBehind: behind, rocketmq };
 }
 
 async function filesOf({ environment, options, paths, files }: OpenContext): Promise<StoreFiles> {

@@ -20,7 +20,7 @@ import { decodeUnit, type QueueUnit, UNIT_BYTES } from "./consume_queue/queue_un
 import { Arrivals } from "./dispatch/arrivals.ts";
 import { type Dispatched, Dispatcher } from "./dispatch/dispatcher.ts";
 import { IndexFeeder } from "./dispatch/index_feeder.ts";
-import { StoreError } from "./errors.ts";
+import { asStoreError, StoreError } from "./errors.ts";
 import type { IndexFileContext } from "./index/index_file.ts";
 import { type IndexFileFacts, KeyIndex } from "./index/key_index.ts";
 import { createDirectory, removeFile } from "./io/directory.ts";
@@ -754,17 +754,6 @@ export class MessageStore {
       );
     }
   }
-}
-
-/** What a system call failed with, as an error of the store. */
-function asStoreError(error: unknown, what: string): unknown {
-  if (error instanceof StoreError || error instanceof TypeError || error instanceof RangeError) {
-    return error;
-  }
-  const { code, path, message } = error as Error & { code?: string; path?: string };
-  if (code === undefined) return error;
-  const facts = path === undefined ? { cause: error } : { path, cause: error };
-  return new StoreError("STORE_IO", `${what}: ${message}`, facts);
 }
 
 /** Files that a killed store had not finished making. */

@@ -21,7 +21,7 @@ import { hasCode } from "../io/system_error.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
 import { type Segment, segmentOf } from "../segment/segment.ts";
 import { SegmentQueue } from "../segment/segment_queue.ts";
-import type { PhysicalOffset, QueueOffset } from "../units.ts";
+import { OS_PAGE_SIZE, type PhysicalOffset, type QueueOffset } from "../units.ts";
 import {
   encodeUnit,
   FILLER_SIZE,
@@ -295,8 +295,11 @@ export class ConsumeQueue {
   /**
    * Finds the end of a queue that was just loaded: behind the last valid unit of a record that
    * starts below `limit`. Units lie in the order of the log, so it takes a few reads.
+   *
+   * @returns Whether it is one: no unit close behind it leads below `limit`, as those behind a damaged
+   *   unit do.
    */
-  async findEnd(limit: PhysicalOffset): Promise<void> {
+  async findEnd(limit: PhysicalOffset): Promise<boolean> {
     const files = this.#segments.segments;
     const first = (files[0]?.start ?? 0) / UNIT_BYTES;
     this.#foundFirst = await this.#placeOfUnit(first, limit);
@@ -308,17 +311,20 @@ export class ConsumeQueue {
       break;
     }
     let last: UnitPlace | undefined;
+    let endsInFiller = false;
     scan: while (this.#segments.find(end * UNIT_BYTES)) {
       const units = await this.#read(end, Math.min(end + SEARCH_UNITS, this.#fileEnd(end)));
       for (let at = 0; at < units.length; at += UNIT_BYTES, end++) {
         if (!isUnitBelow(units, at, limit)) break scan;
-        last = isFiller(units, at) ? undefined : placeAt(units, at);
+        endsInFiller = isFiller(units, at);
+        if (!endsInFiller) last = placeAt(units, at);
       }
     }
     this.#moveTo(end);
     this.#min = first;
-    this.#foundLast = last;
+    this.#foundLast = endsInFiller ? undefined : last;
     this.#maxPhysicalOffset = last ? last.offset + last.size : -1;
+    return !(await this.#leadsBelow(limit, end));
   }
 
   async #placeOfUnit(offset: QueueOffset, limit: PhysicalOffset): Promise<UnitPlace | undefined> {
@@ -326,6 +332,24 @@ export class ConsumeQueue {
     const unit = await this.#read(offset, offset + 1);
     const leads = isUnitBelow(unit, 0, limit) && !isFiller(unit, 0);
     return leads ? placeAt(unit, 0) : undefined;
+  }
+
+  /** Whether a unit from `from` on leads below `limit`; looks as far as there are any units. */
+  async #leadsBelow(limit: PhysicalOffset, from: QueueOffset): Promise<boolean> {
+    let isAny = true;
+    for (let offset = from; isAny && this.#segments.find(offset * UNIT_BYTES); ) {
+      // Up to the end of the page: behind it is a hole as a rule, whose reading takes a thread.
+      const bytes = OS_PAGE_SIZE - ((offset * UNIT_BYTES) % OS_PAGE_SIZE);
+      const count = Math.max(1, Math.floor(bytes / UNIT_BYTES));
+      const units = await this.#read(offset, Math.min(offset + count, this.#fileEnd(offset)));
+      isAny = false;
+      for (let at = 0; at < units.length; at += UNIT_BYTES, offset++) {
+        if (!isUnit(units, at)) continue;
+        isAny = true;
+        if (!isFiller(units, at) && unitOffset(units, at) < limit) return true;
+      }
+    }
+    return false;
   }
 
   /** The last place in the file that starts at unit `start` from which on the next message is below. */

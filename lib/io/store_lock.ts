@@ -70,8 +70,10 @@ export class StoreLock {
       await writeHolder(fs, options);
     } catch (error) {
       await lock?.close();
-      const message = `Cannot lock the store: writing "${lockPath}" or "${holderPath}" failed`;
-      throw new StoreError("STORE_IO", message, { path: lockPath, cause: error });
+      // A call on a file that is open names none.
+      const { path = lockPath } = error as { readonly path?: string };
+      const message = `Cannot lock the store: writing "${path}" failed`;
+      throw new StoreError("STORE_IO", message, { path, cause: error });
     }
     return new StoreLock(lock, () => fs.unlink(holderPath));
   }

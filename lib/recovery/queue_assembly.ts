@@ -103,7 +103,8 @@ export class QueueAssembly {
   finish(): void {
     for (const [queue, claim] of this.#waiting) {
       const missing = claim.offset - queue.max;
-      const isLikely = missing <= Math.max(this.#missingMax, UNEXPLAINED_MAX);
+      const isLikely =
+        missing <= Math.max(this.#missingMax, UNEXPLAINED_MAX) && !isBehind(queue, claim);
       if (queue.max === 0 || isLikely) this.#believe(queue, claim);
       else this.#disbelieve(claim);
     }
@@ -128,7 +129,8 @@ export class QueueAssembly {
     if (offset < queue.max) {
       this.#disbelieve(claim);
     } else if (offset === queue.max && waiting?.offset !== offset) {
-      // One that waits for a higher place may be right all the same.
+      // One that waits for a higher place may be right all the same, but not against two.
+      if (waiting && isBehind(queue, waiting)) this.#drop(queue, waiting);
       this.#append(queue, request);
     } else if (!waiting) {
       this.#wait(queue, claim);
@@ -136,8 +138,7 @@ export class QueueAssembly {
       this.#believe(queue, waiting);
       this.#claim(queue, claim);
     } else {
-      this.#waiting.delete(queue);
-      this.#disbelieve(waiting);
+      this.#drop(queue, waiting);
       this.#claim(queue, claim);
     }
   }
@@ -168,6 +169,11 @@ export class QueueAssembly {
     this.#append(queue, request);
   }
 
+  #drop(queue: ConsumeQueue, waiting: Claim): void {
+    this.#waiting.delete(queue);
+    this.#disbelieve(waiting);
+  }
+
   #disbelieve({ request }: Claim): void {
     this.misplaced.add(request.physicalOffset);
     // The place that is its own stays empty.
@@ -192,4 +198,9 @@ export class QueueAssembly {
     this.#met.add(queue);
     this.unwritten++;
   }
+}
+
+/** Whether a later record of the log has its place already: units lie in the order of the log. */
+function isBehind(queue: ConsumeQueue, { request }: Claim): boolean {
+  return request.physicalOffset < queue.maxPhysicalOffset;
 }

@@ -201,13 +201,13 @@ class Recovery {
     const isCounted = watermarks && (unitsKnown || watermarks.queuesEnd === start.offset);
     if (isCounted) this.#compareCounts(watermarks);
     const isVouched = isCounted === true && !this.#allSuspect;
-    await this.#compareLastUnits();
+    await inParallel(queues, (queue) => this.#compareLastUnit(queue));
     let scan: Scan | "damaged" = "damaged";
     if (unitsKnown) {
       const units = isVouched ? "vouched" : "complete";
       scan = await this.#scan(start.offset, units, watermarks?.queuesEnd ?? 0, true);
       // Units of what may be lost are no evidence: as after a crash, only whole records count.
-      if (scan === "damaged") await inParallel(queues, (queue) => queue.findEnd(start.offset));
+      if (scan === "damaged") await this.#cutQueues(start.offset);
     }
     if (scan === "damaged") {
       const isWhole = start.offset <= (segments.minOffset ?? 0);
@@ -215,15 +215,14 @@ class Recovery {
       scan = (await this.#scan(start.offset, units, 0, false)) as Scan;
     }
     const { end, behind, bad } = scan;
-    for (const queue of queues) {
-      if (queue.maxPhysicalOffset > end) await queue.findEnd(end);
-    }
+    const wereCut = await this.#cutQueues(end);
     const rebuilt = await this.#rebuild(end, scan.holes);
     const isUntouched =
       unitsKnown &&
       isVouched &&
       (!bad || this.#zeroFrom === behind) &&
       scan.holes.length === 0 &&
+      !wereCut &&
       rebuilt.queues.length === 0;
     await this.#settleQueues(isUntouched);
     const evidence = {
@@ -286,17 +285,40 @@ class Recovery {
     const { queues, cleanStop } = this.#store;
     if (this.#context.options.recoverWholeLog) {
       const oldest = this.#store.segments.minOffset ?? 0;
-      await inParallel(queues, (queue) => queue.findEnd(oldest));
+      await inParallel(queues, (queue) => this.#findEnd(queue, oldest));
       return { offset: oldest, why: "asked for: the whole log" };
     }
     let queuesEnd = -1;
     if (cleanStop) {
-      await inParallel(queues, (queue) => queue.findEnd(Number.POSITIVE_INFINITY));
+      await inParallel(queues, (queue) => this.#findEnd(queue, Number.POSITIVE_INFINITY));
       for (const queue of queues) queuesEnd = Math.max(queuesEnd, queue.maxPhysicalOffset);
     }
     const start = await chooseScanStart(this.#store, queuesEnd, this.#check);
-    if (!cleanStop) await inParallel(queues, (queue) => queue.findEnd(start.offset));
+    if (!cleanStop) await inParallel(queues, (queue) => this.#findEnd(queue, start.offset));
     return start;
+  }
+
+  async #findEnd(queue: ConsumeQueue, limit: PhysicalOffset): Promise<void> {
+    if (!(await queue.findEnd(limit))) this.#suspects.add(queue);
+  }
+
+  /**
+   * Drops the units of what lies behind `limit`, where a record ends. What is then the last unit of a
+   * queue must be as good as any other.
+   *
+   * @returns Whether there were any.
+   */
+  async #cutQueues(limit: PhysicalOffset): Promise<boolean> {
+    let wereAny = false;
+    for (const queue of this.#store.queues) {
+      const { max, maxPhysicalOffset } = queue;
+      if (maxPhysicalOffset <= limit) continue;
+      await this.#findEnd(queue, limit);
+      if (queue.maxPhysicalOffset > limit) this.#suspects.add(queue);
+      await this.#compareLastUnit(queue);
+      if (queue.max < max) wereAny = true;
+    }
+    return wereAny;
   }
 
   /** With a queue lost as a whole nothing in the scanned part may tell: the counts do. */
@@ -310,27 +332,25 @@ class Recovery {
     this.#allSuspect = queues !== queueCount || units !== unitCount;
   }
 
-  /** The last unit of each queue must lead to the message that it says, if that can be read. */
-  async #compareLastUnits(): Promise<void> {
-    const { segments, queues } = this.#store;
-    for (const queue of queues) {
-      // Units of a light queue lead to records of other topics.
-      if (queue.max === 0 || queue.topic.startsWith(LIGHT_QUEUE_PREFIX)) continue;
-      const last = queue.foundLast;
-      if (!last || last.offset < (segments.minOffset ?? 0)) continue;
-      const { offset, size } = last;
-      const bytes = await segments.read(offset, size);
-      if (!bytes || checkRecord(bytes, 0, bytes.length, offset, this.#check).kind !== "record") {
-        continue;
-      }
-      const record = dispatchRequestOf(bytes, 0, this.#context.delayLevels);
-      if (
-        record.topic !== queue.topic ||
-        record.queueId !== queue.queueId ||
-        record.queueOffset !== queue.max - 1
-      ) {
-        this.#suspects.add(queue);
-      }
+  /** The last unit of a queue must lead to the message that it says, if that can be read. */
+  async #compareLastUnit(queue: ConsumeQueue): Promise<void> {
+    const { segments } = this.#store;
+    // Units of a light queue lead to records of other topics.
+    if (queue.max === 0 || queue.topic.startsWith(LIGHT_QUEUE_PREFIX)) return;
+    const last = queue.foundLast;
+    if (!last || last.offset < (segments.minOffset ?? 0)) return;
+    const { offset, size } = last;
+    const bytes = await segments.read(offset, size);
+    if (!bytes || checkRecord(bytes, 0, bytes.length, offset, this.#check).kind !== "record") {
+      return;
+    }
+    const record = dispatchRequestOf(bytes, 0, this.#context.delayLevels);
+    if (
+      record.topic !== queue.topic ||
+      record.queueId !== queue.queueId ||
+      record.queueOffset !== queue.max - 1
+    ) {
+      this.#suspects.add(queue);
     }
   }
 
@@ -359,7 +379,9 @@ class Recovery {
         last = { offset, end: offset + size, storeTimestamp };
       },
       gap: (gap) => gaps.push(gap),
+      // Queues that know the records behind it cannot tell which of them go on.
       isHole: async ({ offset, size }) =>
+        unitsKnown ||
         (await this.#findSuccessor(offset, offset + size, assembly, last)) !== undefined,
     };
     for (let offset = from; ; ) {

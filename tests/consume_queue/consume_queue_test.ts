@@ -265,10 +265,35 @@ t.test("ConsumeQueue.findEnd() knows the last unit below the limit", async (t) =
     [0, 0],
   ] as const) {
     const found = rig.reopened();
-    await found.findEnd(limit);
+    t.ok(await found.findEnd(limit));
     t.match(found, { min: 0, max, nextOffset: max }, `below ${limit}`);
     t.equal(found.maxPhysicalOffset, max === 0 ? -1 : max * RECORD);
     check(found);
+  }
+});
+
+t.test("ConsumeQueue.findEnd() says if units behind the end lead below the limit", async (t) => {
+  for (const [index, hex, limit, max, isEnd] of [
+    // None at all, then one that leads behind the limit.
+    [4, "00".repeat(20), INFINITE, 4, false],
+    [4, "00".repeat(20), 2300, 4, false],
+    [4, "00".repeat(20), 400, 4, true],
+    [0, "00000000ffffffff000000640000000000000000", 2300, 0, false],
+    [0, "00000000ffffffff000000640000000000000000", INFINITE, 24, true],
+    [23, "00".repeat(20), INFINITE, 23, true],
+    [23, "00".repeat(20), 2300, 23, true],
+  ] as const) {
+    const rig = new QueueRig(t, 30);
+    const queue = rig.queue();
+    fill(queue, 24);
+    await queue.commit();
+    const bytes = rig.bytes();
+    Buffer.from(hex, "hex").copy(bytes, index * UNIT_BYTES);
+    writeFileSync(rig.path(0), bytes);
+    const found = rig.reopened();
+    const what = `unit ${index} is ${hex}, below ${limit}`;
+    t.equal(await found.findEnd(limit), isEnd, what);
+    t.equal(found.max, max, what);
   }
 });
 

@@ -41,6 +41,9 @@ const UNIT_BEYOND = "7fffffffffffffff000000640000000000000000";
 const DEEP = "consumequeue/D/0/00000000000000000000";
 const FIRST = "commitlog/00000000000000000000";
 const QUEUE = "consumequeue/T/0/00000000000000000000";
+const LAST_OF_CRC = "commitlog/00000000000000008192";
+const LAST_OF_GOLDEN = "commitlog/00000000000000131072";
+const GOLDEN_QUEUE = "consumequeue/TopicTest/0/00000000000000000000";
 
 const CASES: Readonly<
   Record<string, readonly [base: string, mutations: () => Promise<Mutation[]>]>
@@ -121,6 +124,45 @@ const CASES: Readonly<
   "a pipe as the abort file": ["sync", async () => [{ do: "other", path: "abort" }]],
   "a folder as the checkpoint": ["sync", async () => [{ do: "directory", path: "checkpoint" }]],
   "a log file that may not be read": ["sync", async () => [{ do: "deny", path: FIRST }]],
+  "a unit behind the end of the log, those behind it not": [
+    "sync",
+    async () => [{ do: "bytes", path: QUEUE, at: 4, hex: "00ffffff" }],
+  ],
+  "a unit behind the end of a log that was cut": [
+    "crc",
+    async () => [
+      { do: "bytes", path: "consumequeue/Other/0/00000000000000000000", at: 2, hex: "00000001" },
+      { do: "bytes", path: LAST_OF_CRC, at: 1290, hex: "cbd43194cbd43194" },
+    ],
+  ],
+  "units that were moved by a part of one": [
+    "golden:v498-mixed",
+    async () => [
+      { do: "copy", path: GOLDEN_QUEUE, at: 32, length: 65536, to: GOLDEN_QUEUE, toAt: 144 },
+    ],
+  ],
+  "a log that lost its last file": [
+    "golden:v498-mixed",
+    async () => [{ do: "remove", path: LAST_OF_GOLDEN }],
+  ],
+  "a record in the place of another one, where the log is cut": [
+    "golden:expired-front",
+    async () => [
+      { do: "copy", path: LAST_OF_GOLDEN, at: 32392, length: 107, to: LAST_OF_GOLDEN, toAt: 25808 },
+      { do: "bytes", path: LAST_OF_GOLDEN, at: 25836, hex: "00000000000264d0" },
+    ],
+  ],
+  "a blank record of a wrong size before the last records, met after a clean stop": [
+    "light",
+    async () => [
+      { do: "file", path: "abort", hex: "31", size: 1 },
+      { do: "bytes", path: FIRST, at: 2263, hex: "6eac5e4dcbd43194" },
+    ],
+  ],
+  "a queue whose only message is damaged, in a log with a hole": [
+    "golden:delay",
+    async () => [{ do: "bytes", path: FIRST, at: 0, hex: "cbd43194cbd43194" }],
+  ],
   "a file of the largest size": [
     "one",
     async () => [{ do: "resize", path: QUEUE, size: Number.MAX_SAFE_INTEGER }],

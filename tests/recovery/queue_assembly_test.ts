@@ -127,6 +127,9 @@ t.test("QueueAssembly gives each record the place that it says", async (t) => {
     [[512, 1, 2, 3], "0: = 1 2 3", [0]],
     [[0, 1, 2, 7000], "0: 0 1 2", [3]],
     [[0, 1, 0, 3, 4], "0: 0 1 = 3 4", [2]],
+    // So high that one behind it comes next.
+    [[70, 0, 1, 2], "0: 1 2 3", [0]],
+    [[9, 0], "0: 1", [0]],
     // And a message is lost beside it.
     [[0, 1, undefined, 67, 4, 5], "0: 0 1 = = 4 5", [3]],
     [[0, 1, undefined, 3, 68, 5], "0: 0 1 = 3 = 5", [4]],

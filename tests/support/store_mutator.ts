@@ -630,10 +630,13 @@ const copyUnits = withQueue((source, path, units) => {
 
 const FILLER = Buffer.from("00000000000000007fffffff0000000000000000", "hex");
 
+/** Units that are filled at once at most: an extended file has room for any number. */
+const FILLED_UNITS_MAX = 4096;
+
 const fillUnits = withQueue((source, path, units) => {
   const unit = source.pick([FILLER, FILLER, Buffer.alloc(20), Buffer.alloc(20, 0xff)]);
-  const whole = Math.min(Math.floor(source.sizeOf(path) / 20), 100_000);
-  const count = source.pick([1, units, whole]);
+  const room = Math.min(Math.floor(source.sizeOf(path) / 20), FILLED_UNITS_MAX);
+  const count = source.pick([1, units, room]);
   const from = source.random(2) ? 0 : source.random(units + 1);
   return [bytesAt(path, 20 * from, Buffer.concat(Array.from({ length: count }, () => unit)))];
 });
