@@ -297,7 +297,8 @@ export class ConsumeQueue {
    * starts below `limit`. Units lie in the order of the log, so it takes a few reads.
    *
    * @returns Whether it is one: no unit close behind it leads below `limit`, as those behind a damaged
-   *   unit do.
+   *   unit do. A queue that has no unit at all, in a file that is not empty, has no end either if all of
+   *   its units are wanted.
    */
   async findEnd(limit: PhysicalOffset): Promise<boolean> {
     const files = this.#segments.segments;
@@ -324,7 +325,16 @@ export class ConsumeQueue {
     this.#min = first;
     this.#foundLast = endsInFiller ? undefined : last;
     this.#maxPhysicalOffset = last ? last.offset + last.size : -1;
-    return !(await this.#leadsBelow(limit, end));
+    const isDamaged =
+      end === first && limit === Number.POSITIVE_INFINITY && (await this.#holdsAny(first));
+    return !isDamaged && !(await this.#leadsBelow(limit, end));
+  }
+
+  /** Whether the first page from a unit on holds anything. */
+  async #holdsAny(from: QueueOffset): Promise<boolean> {
+    if (!this.#segments.find(from * UNIT_BYTES)) return false;
+    const units = await this.#read(from, Math.min(from + SEARCH_UNITS, this.#fileEnd(from)));
+    return lastNonZero(units) >= 0;
   }
 
   async #placeOfUnit(offset: QueueOffset, limit: PhysicalOffset): Promise<UnitPlace | undefined> {
@@ -346,7 +356,11 @@ export class ConsumeQueue {
       for (let at = 0; at < units.length; at += UNIT_BYTES, offset++) {
         if (!isUnit(units, at)) continue;
         isAny = true;
-        if (!isFiller(units, at) && unitOffset(units, at) < limit) return true;
+        if (
+          isFiller(units, at) ? limit === Number.POSITIVE_INFINITY : unitOffset(units, at) < limit
+        ) {
+          return true;
+        }
       }
     }
     return false;

@@ -33,6 +33,15 @@ const UNWRITTEN_BYTES_MAX = 64 * 1024 * 1024;
 /** After a failure it is tried again in so many ms. */
 const RETRY_MS = 1000;
 /** Its bodies matter to who reads a message, not to its keys. */
+/** A checkpoint that vouches for no file of the index. */
+const NOTHING: IndexMark = {
+  end: 0,
+  files: 0,
+  newest: "",
+  count: 0,
+  endTimestamp: 0,
+  fullTimestamp: 0,
+};
 const CHECK = { checkCrc: false, forceVerifyPropCRC: false };
 
 export interface IndexFeederContext {
@@ -83,10 +92,18 @@ export class IndexFeeder {
   /** The first record to be read is the last one that is indexed: these of its keys are. */
   #done: { readonly offset: PhysicalOffset; readonly hashes: ReadonlySet<number> } | undefined;
   #opened = false;
+  /** Where the log ended before anything was put. */
+  readonly #endAtOpen: PhysicalOffset;
+  /** No file is to be believed at first. */
+  readonly #anew: boolean;
 
   constructor(context: IndexFeederContext) {
     this.#context = context;
-    this.#durable = context.mark;
+    const { mark, anew, visible } = context;
+    this.#endAtOpen = visible();
+    // The log has lost what the index had: nothing may vouch for it once there is more again.
+    this.#anew = anew || (mark !== undefined && mark.end > this.#endAtOpen);
+    this.#durable = this.#anew ? NOTHING : mark;
   }
 
   /** A record has become readable; the next one by the order of the log. */
@@ -194,19 +211,18 @@ export class IndexFeeder {
   }
 
   async #load(): Promise<void> {
-    const { index, files, cleanStop, longs, mark, anew, visible, warn, publish, enabled } =
-      this.#context;
-    const logEnd = visible();
+    const { index, files, cleanStop, longs, visible, warn, publish, enabled } = this.#context;
     const isFirst = !this.#opened;
+    const logEnd = isFirst ? this.#endAtOpen : visible();
     const loaded = await index.open(() =>
       loadIndex({
         ...files,
         cleanStop: cleanStop && isFirst,
         longs,
         // What was written since the last checkpoint is to be written again.
-        mark: isFirst ? mark : this.#durable,
+        mark: this.#durable,
         logEnd,
-        anew: anew && isFirst,
+        anew: this.#anew && isFirst,
         warn,
       }),
     );

@@ -264,8 +264,10 @@ export class IndexFile {
     let seconds = 0;
     header.usedSlots = 0;
     const piece = Buffer.allocUnsafeSlow(PIECE_BYTES - (PIECE_BYTES % ENTRY_BYTES));
-    while (number < count) {
-      const wanted = Math.min(piece.length, (count - number) * ENTRY_BYTES);
+    // A damaged mark may count more than there is room for.
+    const stop = Math.min(count, shape.entries);
+    while (number < stop) {
+      const wanted = Math.min(piece.length, (stop - number) * ENTRY_BYTES);
       const bytes = piece.subarray(0, wanted);
       const first = number;
       if (!(await this.#read(bytes, entryPosition(shape, number)))) break;

@@ -216,7 +216,7 @@ class Recovery {
     }
     const { end, behind, bad } = scan;
     const wereCut = await this.#cutQueues(end);
-    const rebuilt = await this.#rebuild(end, scan.holes);
+    const rebuilt = await this.#rebuild(start.offset, end, scan.holes);
     const isUntouched =
       unitsKnown &&
       isVouched &&
@@ -603,8 +603,9 @@ class Recovery {
     );
   }
 
-  /** Rebuilds the suspect queues from the whole log, up to `end`. */
+  /** Rebuilds the suspect queues from the whole log, up to `end`; `scanned` is where the scan began. */
   async #rebuild(
+    scanned: PhysicalOffset,
     end: PhysicalOffset,
     holes: readonly LogHole[],
   ): Promise<{ queues: string[]; misplaced: ReadonlySet<PhysicalOffset> }> {
@@ -619,7 +620,10 @@ class Recovery {
       return suspects.has(queue);
     });
     const visitor: WalkVisitor = {
-      isHole: (blank) => holes.some(({ offset }) => offset === blank.offset),
+      isHole: async ({ offset, size }) =>
+        offset < scanned
+          ? (await findNextRecord(segments, offset, this.#check)) < offset + size
+          : holes.some((hole) => hole.offset === offset),
     };
     for (let from = segments.minOffset ?? 0; from < end; ) {
       const { offset, bad } = await this.#walk(from, end, assembly, visitor);
