@@ -27,6 +27,7 @@ import {
   FILLER_SIZE,
   fillerUnits,
   isFiller,
+  isMarkedLost,
   isUnit,
   isUnitOffset,
   UNIT_BYTES,
@@ -356,11 +357,9 @@ export class ConsumeQueue {
       for (let at = 0; at < units.length; at += UNIT_BYTES, offset++) {
         if (!isUnit(units, at)) continue;
         isAny = true;
-        if (
-          isFiller(units, at) ? limit === Number.POSITIVE_INFINITY : unitOffset(units, at) < limit
-        ) {
-          return true;
-        }
+        // What fills the front of a queue stands nowhere else.
+        const isFront = isFiller(units, at) && !isMarkedLost(units, at);
+        if (isFront || (!isFiller(units, at) && unitOffset(units, at) < limit)) return true;
       }
     }
     return false;

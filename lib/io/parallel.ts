@@ -4,11 +4,11 @@
  * @module
  */
 
-/** As many as libuv's pool has threads by default, twice: one waits while the other's answer is taken. */
-const AT_ONCE = 8;
+/** One of the four threads that libuv's pool has by default stays free for reads and for the log. */
+const AT_ONCE = 3;
 
 /**
- * Calls `action` for each item, at most eight at a time, begun in their order.
+ * Calls `action` for each item, at most three at a time, begun in their order.
  *
  * @throws The first failure; none is begun after it, and those under way have settled.
  */

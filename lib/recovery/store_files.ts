@@ -50,7 +50,8 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
   const { fileSystem, files, paths } = context;
   /** Names by identity: through links one file may bear two, and be written to as both. */
   const names = new Map<string, string>();
-  for (const path of [paths.checkpoint, paths.abort, paths.lock]) {
+  const index = (await list(fileSystem, paths.index)).map(({ name }) => join(paths.index, name));
+  for (const path of [paths.checkpoint, paths.abort, paths.lock, ...index]) {
     const identity = await identityOf(fileSystem, path);
     if (identity !== undefined) names.set(identity, path);
   }
