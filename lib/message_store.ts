@@ -32,6 +32,11 @@ import { parseMessageId } from "./message/message_id.ts";
 import type { PutResult } from "./message/put_result.ts";
 import type { StoredMessage } from "./message/record.ts";
 import type { DelayLevels } from "./message/tags_code.ts";
+import type { ConsumerOffsets } from "./metadata/consumer_offsets.ts";
+import type { DelayOffsets } from "./metadata/delay_offsets.ts";
+import type { GroupTable } from "./metadata/group_table.ts";
+import { Metadata } from "./metadata/metadata.ts";
+import type { TopicTable } from "./metadata/topic_table.ts";
 import { type ResolvedOptions, resolveOptions, type StoreOptions } from "./options.ts";
 import { PutPath } from "./put/put_path.ts";
 import { type ConsumeRequest, consume } from "./read/consume.ts";
@@ -147,6 +152,7 @@ export class MessageStore {
   readonly #index: KeyIndex;
   readonly #feeder: IndexFeeder;
   readonly #puts: PutPath;
+  readonly #metadata: Metadata;
   readonly #delayLevels: DelayLevels;
   #longs: CheckpointLongs;
   /** Every record below has its units on disk. */
@@ -159,6 +165,7 @@ export class MessageStore {
     store: StoreFiles,
     recovered: Recovered,
     lock: StoreLock,
+    metadata: Metadata,
   ) {
     const { environment, options, paths, files, delayLevels } = context;
     const { last, report } = recovered;
@@ -168,6 +175,7 @@ export class MessageStore {
     this.#paths = paths;
     this.#files = files;
     this.#lock = lock;
+    this.#metadata = metadata;
     this.#queues = store.queues;
     this.#delayLevels = delayLevels;
     this.#longs = store.checkpoint.longs;
@@ -213,6 +221,7 @@ export class MessageStore {
             if (this.#state === "open") this.#state = "failed";
             this.#flusher.stop();
             void this.#feeder.close(false);
+            this.#metadata.stop();
             environment.onWarning(`${error.message}; the store takes no more puts`);
           },
           noSpace: (error) => {
@@ -293,8 +302,8 @@ export class MessageStore {
    *
    * @throws {TypeError | RangeError} for an option that does not exist or is out of range.
    * @throws {StoreError} `STORE_LOCKED`, `STORE_LOCK_UNAVAILABLE`, `STORE_KIND_UNSUPPORTED`,
-   *   `STORE_UNEXPECTED_FILE`, `STORE_LOG_MISSING` or `STORE_IO`. After the last one `abort` may tell
-   *   the next open to recover; after the others nothing was changed.
+   *   `STORE_UNEXPECTED_FILE`, `STORE_LOG_MISSING`, `STORE_CONFIG_DAMAGED` or `STORE_IO`. After the last
+   *   two `abort` may tell the next open to recover; after the others nothing was changed.
    */
   static async open(
     directory: string,
@@ -345,6 +354,17 @@ export class MessageStore {
     }
     await removeHalfMadeFiles(fileSystem, paths.own);
     if (paths.logOwn !== paths.own) await removeHalfMadeFiles(fileSystem, paths.logOwn);
+    const metadata = new Metadata({
+      ...environment,
+      options,
+      config: paths.config,
+      own: paths.own,
+      now: () => clock.now(),
+      warn: environment.onWarning,
+      checkWritable: () => opened.#checkWritable(),
+      forceLog: () => opened.#forceLog(),
+    });
+    await metadata.load();
     const adopted: ResolvedOptions = {
       ...options,
       mappedFileSizeCommitLog: store.segments.fileSize,
@@ -362,11 +382,18 @@ export class MessageStore {
       syncFailed,
     });
     if (syncFailed) await forgetFailedSync(fileSystem, paths.syncFailed);
-    const opened = new MessageStore({ ...context, options: adopted }, store, recovered, lock);
+    const opened: MessageStore = new MessageStore(
+      { ...context, options: adopted },
+      store,
+      recovered,
+      lock,
+      metadata,
+    );
     await opened.#publish(opened.#capture());
     if (readOnly) return opened;
     // A reader changed nothing: what recovery would do is in its report.
     opened.#warnAboutRecovery();
+    opened.#warnAboutOffsets();
     opened.#feeder.start();
     return opened;
   }
@@ -388,6 +415,26 @@ export class MessageStore {
   /** RocketMQ's six longs as the `checkpoint` file has them: how far the store is durable. */
   get checkpointLongs(): CheckpointLongs {
     return this.#longs;
+  }
+
+  /** Topics and their settings, as `config/topics.json` has them. */
+  get topics(): TopicTable {
+    return this.#metadata.topics;
+  }
+
+  /** Consumer groups and their settings, as `config/subscriptionGroup.json` has them. */
+  get groups(): GroupTable {
+    return this.#metadata.groups;
+  }
+
+  /** How far consumer groups have come: `config/consumerOffset.json`. */
+  get offsets(): ConsumerOffsets {
+    return this.#metadata.offsets;
+  }
+
+  /** How far delay levels have been delivered: `config/delayOffset.json`. */
+  get delayOffsets(): DelayOffsets {
+    return this.#metadata.delayOffsets;
   }
 
   /** What made the store `"failed"`: no put was or will be acknowledged after it. */
@@ -604,9 +651,10 @@ export class MessageStore {
   }
 
   /**
-   * Commits and forces everything, settles every promise, writes queues and checkpoint, and removes
-   * `abort` last: the next open is a quick one. An index that is behind is completed first, which takes
-   * as long as reading that part of the log. A second call waits for the first.
+   * Commits and forces everything, settles every promise, writes queues, checkpoint and the files of
+   * `config/` that have changed, and removes `abort` last: the next open is a quick one. An index that is
+   * behind is completed first, which takes as long as reading that part of the log. A second call waits for
+   * the first.
    *
    * @throws {StoreError} if that fails; `abort` then stays. A store that had failed before just closes.
    */
@@ -629,10 +677,14 @@ export class MessageStore {
       try {
         await this.#log.close();
         await this.#feeder.close(!failedBefore && !this.#environment.readOnly);
-        if (!failedBefore) await this.#flusher.flush();
+        if (!failedBefore) {
+          await this.#flusher.flush();
+          await this.#metadata.flush();
+        }
       } catch (error) {
         if (!failedBefore) throw error;
       } finally {
+        this.#metadata.stop();
         await this.#feeder.close(false);
         await this.#flusher.close();
         await this.#files.closeAll();
@@ -653,6 +705,19 @@ export class MessageStore {
         path: this.#paths.root,
       },
     );
+  }
+
+  /** For what is kept beside the messages. */
+  #checkWritable(): void {
+    this.#checkOpen();
+    if (!this.#environment.readOnly) return;
+    throw new TypeError(`Cannot change ${this.#paths.root}: it is open for reading only`);
+  }
+
+  /** What can be read now survives a power cut once this resolves. */
+  async #forceLog(): Promise<void> {
+    if (this.#log.pipeline.failure) throw this.#log.pipeline.failure;
+    if (this.#log.pipeline.flushed < this.#dispatcher.end) await this.#log.pipeline.flush();
   }
 
   /** Why the store takes no puts, if it does not. */
@@ -713,6 +778,20 @@ export class MessageStore {
     await writeCheckpoint(fileSystem, { path, staging }, longs, watermarks);
     this.#longs = longs;
     this.#queuesDurable = last.end;
+  }
+
+  /** They lead into messages that are not there: their groups will miss what is put there. */
+  #warnAboutOffsets(): void {
+    const beyond = this.offsets
+      .list()
+      .filter(({ topic, queueId, offset }) => offset > this.maxOffset(topic, queueId));
+    const [first] = beyond;
+    if (!first) return;
+    const { group, topic, queueId, offset } = first;
+    const queue = `${topic}/${queueId}`;
+    this.#environment.onWarning(
+      `Consumer offsets lie beyond the end of their queues: ${beyond.length}, the first that of group ${group} at ${offset} in ${queue}, which ends at ${this.maxOffset(topic, queueId)}`,
+    );
   }
 
   #warnAboutRecovery(): void {

@@ -58,6 +58,26 @@ export {
   type StoreWatermarks,
   type UnitsRequest,
 } from "./message_store.ts";
+export type { AttributeChanges, Attributes } from "./metadata/attributes.ts";
+export type {
+  ConsumerOffset,
+  ConsumerOffsets,
+  ConsumerQueue,
+} from "./metadata/consumer_offsets.ts";
+export type { DataVersion } from "./metadata/data_version.ts";
+export type { DelayOffsets } from "./metadata/delay_offsets.ts";
+export type {
+  GroupConfig,
+  GroupRetryPolicy,
+  GroupSettings,
+  GroupTable,
+} from "./metadata/group_table.ts";
+export {
+  TOPIC_PERMISSIONS,
+  type TopicConfig,
+  type TopicSettings,
+  type TopicTable,
+} from "./metadata/topic_table.ts";
 export type { BrokerRole, FlushDiskType, ResolvedOptions, StoreOptions } from "./options.ts";
 export type { ConsumeRequest } from "./read/consume.ts";
 export type { QueryRequest, QueryResult } from "./read/key_query.ts";

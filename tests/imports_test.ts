@@ -16,6 +16,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   consume_queue: 3,
   index: 3,
   checkpoint: 3,
+  metadata: 3,
   put: 4,
   dispatch: 4,
   read: 4,
