@@ -29,6 +29,7 @@ import { StoreLock } from "./io/store_lock.ts";
 import type { StorePaths } from "./io/store_paths.ts";
 import type { Message, MessageBatch } from "./message/message.ts";
 import { parseMessageId } from "./message/message_id.ts";
+import { SCHEDULE_TOPIC } from "./message/property_names.ts";
 import type { PutResult } from "./message/put_result.ts";
 import type { StoredMessage } from "./message/record.ts";
 import type { DelayLevels } from "./message/tags_code.ts";
@@ -53,6 +54,16 @@ import { listStoreFiles, type StoreFiles } from "./recovery/store_files.ts";
 import { checkStoreKind } from "./recovery/store_kind.ts";
 import type { OpenFiles } from "./segment/open_files.ts";
 import {
+  CHANNELS,
+  type FailureEvent,
+  type RecoveryEvent,
+  type RollEvent,
+} from "./stats/channels.ts";
+import { diskRatio, runtimeInfo } from "./stats/runtime_info.ts";
+import type { StatItem, StatName } from "./stats/stat_items.ts";
+import { StoreStatistics } from "./stats/store_statistics.ts";
+import type { StoreStats } from "./stats/store_stats.ts";
+import {
   type OpenContext,
   openContext,
   type ResolvedEnvironment,
@@ -73,23 +84,6 @@ export interface StoreWatermarks {
   readonly flushed: PhysicalOffset;
   /** End of what is in its queues: readable. */
   readonly dispatched: PhysicalOffset;
-}
-
-export interface StoreStats {
-  /** Puts that resolved or will, by messages; those that were refused or failed. */
-  readonly messagesPut: number;
-  readonly putsFailed: number;
-  /** Syncs of the commit log, and the longest one in ms. */
-  readonly forces: number;
-  readonly longestForceMs: number;
-  /** Writes of the commit log, and their bytes. */
-  readonly commits: number;
-  readonly committedBytes: number;
-  /** Bytes that wait for their write, and how many may. */
-  readonly pendingBytes: number;
-  readonly pendingBytesMax: number;
-  /** Puts that wait for a file or for room. */
-  readonly waitingPuts: number;
 }
 
 /** A consume queue, as it is at the moment. */
@@ -153,6 +147,7 @@ export class MessageStore {
   readonly #feeder: IndexFeeder;
   readonly #puts: PutPath;
   readonly #metadata: Metadata;
+  readonly #statistics: StoreStatistics;
   readonly #delayLevels: DelayLevels;
   #longs: CheckpointLongs;
   /** Every record below has its units on disk. */
@@ -199,6 +194,13 @@ export class MessageStore {
       },
       { ...last, end: report.end },
     );
+    this.#statistics = new StoreStatistics({
+      directory: paths.root,
+      clock: environment.clock,
+      queues: this.#queues,
+      dispatched: () => this.#dispatcher.end,
+      messagesPut: () => this.#puts?.counters.messagesPut ?? 0,
+    });
     const early = options.flushDiskType === "ASYNC_FLUSH" || options.readUnCommitted;
     this.#log = new CommitLog(
       {
@@ -217,12 +219,23 @@ export class MessageStore {
           flushed: (offset) => {
             if (!early) this.#dispatch(offset);
           },
+          ended: (now) => this.#statistics.tick(now),
+          forced: (ms, offset) => this.#statistics.forced(ms, offset),
+          told: (value) => this.#statistics.told(value),
+          rolled: (offset) => {
+            if (!CHANNELS.roll.hasSubscribers) return;
+            const event: RollEvent = { directory: paths.root, offset };
+            CHANNELS.roll.publish(event);
+          },
           failed: (error) => {
             if (this.#state === "open") this.#state = "failed";
             this.#flusher.stop();
             void this.#feeder.close(false);
             this.#metadata.stop();
             environment.onWarning(`${error.message}; the store takes no more puts`);
+            if (!CHANNELS.failure.hasSubscribers) return;
+            const event: FailureEvent = { directory: paths.root, error };
+            CHANNELS.failure.publish(event);
           },
           noSpace: (error) => {
             environment.onWarning(
@@ -284,6 +297,7 @@ export class MessageStore {
       options,
       clock: environment.clock,
       flushQueues: () => this.#flushQueues(),
+      toldAtOnce: (result) => this.#statistics.toldAtOnce(result),
     });
     this.#reader = new MessageReader({
       log: this.#log,
@@ -395,6 +409,10 @@ export class MessageStore {
     opened.#warnAboutRecovery();
     opened.#warnAboutOffsets();
     opened.#feeder.start();
+    if (CHANNELS.recovery.hasSubscribers) {
+      const event: RecoveryEvent = { directory: paths.root, recovery: opened.recovery };
+      CHANNELS.recovery.publish(event);
+    }
     return opened;
   }
 
@@ -478,7 +496,10 @@ export class MessageStore {
     checkWhole("offset", request.offset, Number.MIN_SAFE_INTEGER);
     checkWhole("maxMessages", request.maxMessages ?? 1, 1);
     checkWhole("queueId", request.queueId ?? 0, 0);
-    return this.#reader.get(request);
+    const startedAt = this.#environment.clock.monotonic();
+    const result = await this.#reader.get(request);
+    this.#statistics.got(request, result, startedAt);
+    return result;
   }
 
   /**
@@ -640,14 +661,91 @@ export class MessageStore {
     await this.#flusher.flush();
   }
 
+  /** Figures since the store was opened, as of now. */
   stats(): StoreStats {
+    const statistics = this.#statistics;
+    statistics.refresh();
+    const { pipeline } = this.#log;
+    const { wrote, committed, flushed } = pipeline;
+    const { forceTimes, putTimes } = statistics;
+    const topics = new Map<string, { topic: string; messages: number; bytes: number }>();
+    for (const { topic, put } of this.#queues) {
+      if (put.puts === 0) continue;
+      const total = topics.get(topic) ?? { topic, messages: 0, bytes: 0 };
+      total.messages += put.messages;
+      total.bytes += put.bytes;
+      topics.set(topic, total);
+    }
     return {
       ...this.#puts.counters,
-      ...this.#log.pipeline.counters,
+      ...pipeline.counters,
       pendingBytes: this.#log.pendingBytes,
       pendingBytesMax: this.#log.budgetBytes,
       waitingPuts: this.#log.gate.length,
+      behind: {
+        commit: wrote - committed,
+        flush: wrote - flushed,
+        dispatch: wrote - this.#dispatcher.end,
+      },
+      forceQueue: pipeline.forceQueue,
+      forceTimes: {
+        count: forceTimes.count,
+        averageMs: forceTimes.averageMs,
+        p50Ms: forceTimes.percentile(0.5),
+        p99Ms: forceTimes.percentile(0.99),
+        p999Ms: forceTimes.percentile(0.999),
+        maxMs: forceTimes.maxMs,
+        buckets: forceTimes.buckets(),
+      },
+      putTimes: {
+        maxMs: putTimes.maxMs,
+        p99Ms: putTimes.percentile(0.99),
+        p999Ms: putTimes.percentile(0.999),
+        minuteBefore: putTimes.distribution(),
+        thisMinute: putTimes.distributionNow(),
+      },
+      gets: { ...statistics.gets },
+      perSecond: statistics.rates(),
+      topics: [...topics.values()],
     };
+  }
+
+  /** Counts by topic and group over a minute, an hour and a day, as RocketMQ's broker keeps them. */
+  statItems(name?: StatName): StatItem[] {
+    return this.#statistics.items(name);
+  }
+
+  /**
+   * What RocketMQ's `getRuntimeInfo` tells, under its names and as its text.
+   *
+   * @throws {StoreError} `STORE_CLOSED`
+   */
+  async runtimeInfo(): Promise<Record<string, string>> {
+    this.#checkOpen();
+    this.#statistics.refresh();
+    const { fileSystem } = this.#environment;
+    const { commitLog, consumeQueue } = this.#paths;
+    const minOffset = this.minPhysicalOffset;
+    const first = await this.#reader.lookup(Math.max(0, minOffset)).catch(() => undefined);
+    const { wrote, flushed, busyForMs } = this.#log.pipeline;
+    return runtimeInfo({
+      statistics: this.#statistics,
+      puts: this.#puts.counters,
+      minOffset,
+      maxOffset: wrote,
+      dispatchBehind: wrote - this.#dispatcher.end,
+      flushBehind: wrote - flushed,
+      busyForMs,
+      earliestTime: first?.storeTimestamp ?? -1,
+      delayLevels: this.delayOffsets.list().map(({ level, offset }) => ({
+        level,
+        offset,
+        max: this.maxOffset(SCHEDULE_TOPIC, level - 1),
+      })),
+      commitLogDiskRatio: await diskRatio(fileSystem, commitLog),
+      consumeQueueDiskRatio: await diskRatio(fileSystem, consumeQueue),
+      commitLogPath: commitLog,
+    });
   }
 
   /**

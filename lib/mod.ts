@@ -54,7 +54,6 @@ export {
   MessageStore,
   type QueueBounds,
   type StoreState,
-  type StoreStats,
   type StoreWatermarks,
   type UnitsRequest,
 } from "./message_store.ts";
@@ -91,5 +90,17 @@ export type {
   RocketmqRecovery,
 } from "./recovery/rocketmq_recovery.ts";
 export type { ScanStart } from "./recovery/scan_start.ts";
+export type {
+  FailureEvent,
+  ForceEvent,
+  GetEvent,
+  PutEvent,
+  RecoveryEvent,
+  RollEvent,
+} from "./stats/channels.ts";
+export { PUT_TIME_SLOTS } from "./stats/put_times.ts";
+export type { StatItem, StatName, StatSnapshot } from "./stats/stat_items.ts";
+export type { Rates } from "./stats/store_statistics.ts";
+export type { StoreStats } from "./stats/store_stats.ts";
 export type { StoreEnvironment } from "./store_environment.ts";
 export type { PhysicalOffset, QueueOffset } from "./units.ts";

@@ -21,6 +21,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   dispatch: 4,
   read: 4,
   recovery: 4,
+  stats: 4,
 };
 /** Any floor may use these. */
 const EVERYWHERE = ["errors.ts", "options.ts", "units.ts"];
