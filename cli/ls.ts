@@ -8,6 +8,7 @@ import { readConfig } from "./arguments.ts";
 import { jsonText } from "./json.ts";
 import { READS_ONLY, type Verb } from "./main.ts";
 import { checkStore, listFiles, openForReading } from "./store_directory.ts";
+import { table } from "./table.ts";
 import { printable, type Terminal } from "./terminal.ts";
 
 interface LsOptions {
@@ -82,21 +83,4 @@ async function lsFiles(directory: string, options: LsOptions, terminal: Terminal
     ]),
     terminal,
   );
-}
-
-/** Columns: the first one to the left, all others to the right. */
-async function table(
-  head: readonly string[],
-  rows: readonly (readonly string[])[],
-  terminal: Terminal,
-): Promise<void> {
-  const widths = head.map((name, i) =>
-    rows.reduce((width, row) => Math.max(width, (row[i] as string).length), name.length),
-  );
-  for (const row of [head, ...rows]) {
-    const cells = row.map((cell, i) =>
-      i === 0 ? cell.padEnd(widths[i] as number) : cell.padStart(widths[i] as number),
-    );
-    await terminal.line(cells.join("  "));
-  }
 }

@@ -19,6 +19,14 @@ const VERBS: Readonly<Record<string, readonly [about: string, load: () => Promis
   ls: ["the queues of a store, or its files", async () => (await import("./ls.ts")).ls],
   cat: ["messages of a store", async () => (await import("./cat.ts")).cat],
   query: ["messages of a store by key", async () => (await import("./query.ts")).query],
+  topics: [
+    "the topics of a store with their settings, or its consumer groups",
+    async () => (await import("./topics.ts")).topics,
+  ],
+  offsets: [
+    "how far consumer groups have come; writes with --set",
+    async () => (await import("./offsets.ts")).offsets,
+  ],
   recover: [
     "recovers a store, or only explains what that would do; writes to it",
     async () => (await import("./recover.ts")).recover,

@@ -28,7 +28,9 @@ export type StoreErrorCode =
   /** The bytes at an offset are not the record that is due there. */
   | "STORE_RECORD_DAMAGED"
   /** A consume queue does not agree with the commit log. */
-  | "STORE_QUEUE_DAMAGED";
+  | "STORE_QUEUE_DAMAGED"
+  /** A file of `config/` and its backup are not what they should be. */
+  | "STORE_CONFIG_DAMAGED";
 
 /** Where a {@linkcode StoreError} happened; each field only if it is known. */
 export interface StoreErrorFacts {

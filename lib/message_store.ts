@@ -29,9 +29,15 @@ import { StoreLock } from "./io/store_lock.ts";
 import type { StorePaths } from "./io/store_paths.ts";
 import type { Message, MessageBatch } from "./message/message.ts";
 import { parseMessageId } from "./message/message_id.ts";
+import { SCHEDULE_TOPIC } from "./message/property_names.ts";
 import type { PutResult } from "./message/put_result.ts";
 import type { StoredMessage } from "./message/record.ts";
 import type { DelayLevels } from "./message/tags_code.ts";
+import type { ConsumerOffsets } from "./metadata/consumer_offsets.ts";
+import type { DelayOffsets } from "./metadata/delay_offsets.ts";
+import type { GroupTable } from "./metadata/group_table.ts";
+import { Metadata } from "./metadata/metadata.ts";
+import type { TopicTable } from "./metadata/topic_table.ts";
 import { type ResolvedOptions, resolveOptions, type StoreOptions } from "./options.ts";
 import { PutPath } from "./put/put_path.ts";
 import { type ConsumeRequest, consume } from "./read/consume.ts";
@@ -47,6 +53,16 @@ import {
 import { listStoreFiles, type StoreFiles } from "./recovery/store_files.ts";
 import { checkStoreKind } from "./recovery/store_kind.ts";
 import type { OpenFiles } from "./segment/open_files.ts";
+import {
+  CHANNELS,
+  type FailureEvent,
+  type RecoveryEvent,
+  type RollEvent,
+} from "./stats/channels.ts";
+import { diskRatio, runtimeInfo } from "./stats/runtime_info.ts";
+import type { StatItem, StatName } from "./stats/stat_items.ts";
+import { StoreStatistics } from "./stats/store_statistics.ts";
+import type { StoreStats } from "./stats/store_stats.ts";
 import {
   type OpenContext,
   openContext,
@@ -68,23 +84,6 @@ export interface StoreWatermarks {
   readonly flushed: PhysicalOffset;
   /** End of what is in its queues: readable. */
   readonly dispatched: PhysicalOffset;
-}
-
-export interface StoreStats {
-  /** Puts that resolved or will, by messages; those that were refused or failed. */
-  readonly messagesPut: number;
-  readonly putsFailed: number;
-  /** Syncs of the commit log, and the longest one in ms. */
-  readonly forces: number;
-  readonly longestForceMs: number;
-  /** Writes of the commit log, and their bytes. */
-  readonly commits: number;
-  readonly committedBytes: number;
-  /** Bytes that wait for their write, and how many may. */
-  readonly pendingBytes: number;
-  readonly pendingBytesMax: number;
-  /** Puts that wait for a file or for room. */
-  readonly waitingPuts: number;
 }
 
 /** A consume queue, as it is at the moment. */
@@ -147,6 +146,8 @@ export class MessageStore {
   readonly #index: KeyIndex;
   readonly #feeder: IndexFeeder;
   readonly #puts: PutPath;
+  readonly #metadata: Metadata;
+  readonly #statistics: StoreStatistics;
   readonly #delayLevels: DelayLevels;
   #longs: CheckpointLongs;
   /** Every record below has its units on disk. */
@@ -159,6 +160,7 @@ export class MessageStore {
     store: StoreFiles,
     recovered: Recovered,
     lock: StoreLock,
+    metadata: Metadata,
   ) {
     const { environment, options, paths, files, delayLevels } = context;
     const { last, report } = recovered;
@@ -168,6 +170,7 @@ export class MessageStore {
     this.#paths = paths;
     this.#files = files;
     this.#lock = lock;
+    this.#metadata = metadata;
     this.#queues = store.queues;
     this.#delayLevels = delayLevels;
     this.#longs = store.checkpoint.longs;
@@ -191,6 +194,13 @@ export class MessageStore {
       },
       { ...last, end: report.end },
     );
+    this.#statistics = new StoreStatistics({
+      directory: paths.root,
+      clock: environment.clock,
+      queues: this.#queues,
+      dispatched: () => this.#dispatcher.end,
+      messagesPut: () => this.#puts?.counters.messagesPut ?? 0,
+    });
     const early = options.flushDiskType === "ASYNC_FLUSH" || options.readUnCommitted;
     this.#log = new CommitLog(
       {
@@ -209,11 +219,23 @@ export class MessageStore {
           flushed: (offset) => {
             if (!early) this.#dispatch(offset);
           },
+          ended: (now) => this.#statistics.tick(now),
+          forced: (ms, offset) => this.#statistics.forced(ms, offset),
+          told: (value) => this.#statistics.told(value),
+          rolled: (offset) => {
+            if (!CHANNELS.roll.hasSubscribers) return;
+            const event: RollEvent = { directory: paths.root, offset };
+            CHANNELS.roll.publish(event);
+          },
           failed: (error) => {
             if (this.#state === "open") this.#state = "failed";
             this.#flusher.stop();
             void this.#feeder.close(false);
+            this.#metadata.stop();
             environment.onWarning(`${error.message}; the store takes no more puts`);
+            if (!CHANNELS.failure.hasSubscribers) return;
+            const event: FailureEvent = { directory: paths.root, error };
+            CHANNELS.failure.publish(event);
           },
           noSpace: (error) => {
             environment.onWarning(
@@ -275,6 +297,7 @@ export class MessageStore {
       options,
       clock: environment.clock,
       flushQueues: () => this.#flushQueues(),
+      toldAtOnce: (result) => this.#statistics.toldAtOnce(result),
     });
     this.#reader = new MessageReader({
       log: this.#log,
@@ -293,8 +316,8 @@ export class MessageStore {
    *
    * @throws {TypeError | RangeError} for an option that does not exist or is out of range.
    * @throws {StoreError} `STORE_LOCKED`, `STORE_LOCK_UNAVAILABLE`, `STORE_KIND_UNSUPPORTED`,
-   *   `STORE_UNEXPECTED_FILE`, `STORE_LOG_MISSING` or `STORE_IO`. After the last one `abort` may tell
-   *   the next open to recover; after the others nothing was changed.
+   *   `STORE_UNEXPECTED_FILE`, `STORE_LOG_MISSING`, `STORE_CONFIG_DAMAGED` or `STORE_IO`. After the last
+   *   two `abort` may tell the next open to recover; after the others nothing was changed.
    */
   static async open(
     directory: string,
@@ -345,6 +368,17 @@ export class MessageStore {
     }
     await removeHalfMadeFiles(fileSystem, paths.own);
     if (paths.logOwn !== paths.own) await removeHalfMadeFiles(fileSystem, paths.logOwn);
+    const metadata = new Metadata({
+      ...environment,
+      options,
+      config: paths.config,
+      own: paths.own,
+      now: () => clock.now(),
+      warn: environment.onWarning,
+      checkWritable: () => opened.#checkWritable(),
+      forceLog: () => opened.#forceLog(),
+    });
+    await metadata.load();
     const adopted: ResolvedOptions = {
       ...options,
       mappedFileSizeCommitLog: store.segments.fileSize,
@@ -362,12 +396,23 @@ export class MessageStore {
       syncFailed,
     });
     if (syncFailed) await forgetFailedSync(fileSystem, paths.syncFailed);
-    const opened = new MessageStore({ ...context, options: adopted }, store, recovered, lock);
+    const opened: MessageStore = new MessageStore(
+      { ...context, options: adopted },
+      store,
+      recovered,
+      lock,
+      metadata,
+    );
     await opened.#publish(opened.#capture());
     if (readOnly) return opened;
     // A reader changed nothing: what recovery would do is in its report.
     opened.#warnAboutRecovery();
+    opened.#warnAboutOffsets();
     opened.#feeder.start();
+    if (CHANNELS.recovery.hasSubscribers) {
+      const event: RecoveryEvent = { directory: paths.root, recovery: opened.recovery };
+      CHANNELS.recovery.publish(event);
+    }
     return opened;
   }
 
@@ -388,6 +433,26 @@ export class MessageStore {
   /** RocketMQ's six longs as the `checkpoint` file has them: how far the store is durable. */
   get checkpointLongs(): CheckpointLongs {
     return this.#longs;
+  }
+
+  /** Topics and their settings, as `config/topics.json` has them. */
+  get topics(): TopicTable {
+    return this.#metadata.topics;
+  }
+
+  /** Consumer groups and their settings, as `config/subscriptionGroup.json` has them. */
+  get groups(): GroupTable {
+    return this.#metadata.groups;
+  }
+
+  /** How far consumer groups have come: `config/consumerOffset.json`. */
+  get offsets(): ConsumerOffsets {
+    return this.#metadata.offsets;
+  }
+
+  /** How far delay levels have been delivered: `config/delayOffset.json`. */
+  get delayOffsets(): DelayOffsets {
+    return this.#metadata.delayOffsets;
   }
 
   /** What made the store `"failed"`: no put was or will be acknowledged after it. */
@@ -431,7 +496,10 @@ export class MessageStore {
     checkWhole("offset", request.offset, Number.MIN_SAFE_INTEGER);
     checkWhole("maxMessages", request.maxMessages ?? 1, 1);
     checkWhole("queueId", request.queueId ?? 0, 0);
-    return this.#reader.get(request);
+    const startedAt = this.#environment.clock.monotonic();
+    const result = await this.#reader.get(request);
+    this.#statistics.got(request, result, startedAt);
+    return result;
   }
 
   /**
@@ -593,20 +661,98 @@ export class MessageStore {
     await this.#flusher.flush();
   }
 
+  /** Figures since the store was opened, as of now. */
   stats(): StoreStats {
+    const statistics = this.#statistics;
+    statistics.refresh();
+    const { pipeline } = this.#log;
+    const { wrote, committed, flushed } = pipeline;
+    const { forceTimes, putTimes } = statistics;
+    const topics = new Map<string, { topic: string; messages: number; bytes: number }>();
+    for (const { topic, put } of this.#queues) {
+      if (put.puts === 0) continue;
+      const total = topics.get(topic) ?? { topic, messages: 0, bytes: 0 };
+      total.messages += put.messages;
+      total.bytes += put.bytes;
+      topics.set(topic, total);
+    }
     return {
       ...this.#puts.counters,
-      ...this.#log.pipeline.counters,
+      ...pipeline.counters,
       pendingBytes: this.#log.pendingBytes,
       pendingBytesMax: this.#log.budgetBytes,
       waitingPuts: this.#log.gate.length,
+      behind: {
+        commit: wrote - committed,
+        flush: wrote - flushed,
+        dispatch: wrote - this.#dispatcher.end,
+      },
+      forceQueue: pipeline.forceQueue,
+      forceTimes: {
+        count: forceTimes.count,
+        averageMs: forceTimes.averageMs,
+        p50Ms: forceTimes.percentile(0.5),
+        p99Ms: forceTimes.percentile(0.99),
+        p999Ms: forceTimes.percentile(0.999),
+        maxMs: forceTimes.maxMs,
+        buckets: forceTimes.buckets(),
+      },
+      putTimes: {
+        maxMs: putTimes.maxMs,
+        p99Ms: putTimes.percentile(0.99),
+        p999Ms: putTimes.percentile(0.999),
+        minuteBefore: putTimes.distribution(),
+        thisMinute: putTimes.distributionNow(),
+      },
+      gets: { ...statistics.gets },
+      perSecond: statistics.rates(),
+      topics: [...topics.values()],
     };
   }
 
+  /** Counts by topic and group over a minute, an hour and a day, as RocketMQ's broker keeps them. */
+  statItems(name?: StatName): StatItem[] {
+    return this.#statistics.items(name);
+  }
+
   /**
-   * Commits and forces everything, settles every promise, writes queues and checkpoint, and removes
-   * `abort` last: the next open is a quick one. An index that is behind is completed first, which takes
-   * as long as reading that part of the log. A second call waits for the first.
+   * What RocketMQ's `getRuntimeInfo` tells, under its names and as its text.
+   *
+   * @throws {StoreError} `STORE_CLOSED`
+   */
+  async runtimeInfo(): Promise<Record<string, string>> {
+    this.#checkOpen();
+    this.#statistics.refresh();
+    const { fileSystem } = this.#environment;
+    const { commitLog, consumeQueue } = this.#paths;
+    const minOffset = this.minPhysicalOffset;
+    const first = await this.#reader.lookup(Math.max(0, minOffset)).catch(() => undefined);
+    const { wrote, flushed, busyForMs } = this.#log.pipeline;
+    return runtimeInfo({
+      statistics: this.#statistics,
+      puts: this.#puts.counters,
+      minOffset,
+      maxOffset: wrote,
+      dispatchBehind: wrote - this.#dispatcher.end,
+      flushBehind: wrote - flushed,
+      busyForMs,
+      earliestTime: first?.storeTimestamp ?? -1,
+      delayLevels: this.delayOffsets.list().map(({ level, offset }) => ({
+        level,
+        offset,
+        max: this.maxOffset(SCHEDULE_TOPIC, level - 1),
+      })),
+      commitLogDiskRatio: await diskRatio(fileSystem, commitLog),
+      consumeQueueDiskRatio: await diskRatio(fileSystem, consumeQueue),
+      commitLogPath: commitLog,
+    });
+  }
+
+  /**
+   * Commits and forces everything, settles every promise, writes queues, checkpoint and the files of
+   * `config/` that have changed, and removes `abort` last: the next open is a quick one. An index that is
+   * behind is completed first, which takes as long as reading that part of the log. A second call waits for
+   * the first.
    *
    * @throws {StoreError} if that fails; `abort` then stays. A store that had failed before just closes.
    */
@@ -629,10 +775,14 @@ export class MessageStore {
       try {
         await this.#log.close();
         await this.#feeder.close(!failedBefore && !this.#environment.readOnly);
-        if (!failedBefore) await this.#flusher.flush();
+        if (!failedBefore) {
+          await this.#flusher.flush();
+          await this.#metadata.flush();
+        }
       } catch (error) {
         if (!failedBefore) throw error;
       } finally {
+        this.#metadata.stop();
         await this.#feeder.close(false);
         await this.#flusher.close();
         await this.#files.closeAll();
@@ -653,6 +803,19 @@ export class MessageStore {
         path: this.#paths.root,
       },
     );
+  }
+
+  /** For what is kept beside the messages. */
+  #checkWritable(): void {
+    this.#checkOpen();
+    if (!this.#environment.readOnly) return;
+    throw new TypeError(`Cannot change ${this.#paths.root}: it is open for reading only`);
+  }
+
+  /** What can be read now survives a power cut once this resolves. */
+  async #forceLog(): Promise<void> {
+    if (this.#log.pipeline.failure) throw this.#log.pipeline.failure;
+    if (this.#log.pipeline.flushed < this.#dispatcher.end) await this.#log.pipeline.flush();
   }
 
   /** Why the store takes no puts, if it does not. */
@@ -713,6 +876,20 @@ export class MessageStore {
     await writeCheckpoint(fileSystem, { path, staging }, longs, watermarks);
     this.#longs = longs;
     this.#queuesDurable = last.end;
+  }
+
+  /** They lead into messages that are not there: their groups will miss what is put there. */
+  #warnAboutOffsets(): void {
+    const beyond = this.offsets
+      .list()
+      .filter(({ topic, queueId, offset }) => offset > this.maxOffset(topic, queueId));
+    const [first] = beyond;
+    if (!first) return;
+    const { group, topic, queueId, offset } = first;
+    const queue = `${topic}/${queueId}`;
+    this.#environment.onWarning(
+      `Consumer offsets lie beyond the end of their queues: ${beyond.length}, the first that of group ${group} at ${offset} in ${queue}, which ends at ${this.maxOffset(topic, queueId)}`,
+    );
   }
 
   #warnAboutRecovery(): void {

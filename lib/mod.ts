@@ -54,10 +54,29 @@ export {
   MessageStore,
   type QueueBounds,
   type StoreState,
-  type StoreStats,
   type StoreWatermarks,
   type UnitsRequest,
 } from "./message_store.ts";
+export type { AttributeChanges, Attributes } from "./metadata/attributes.ts";
+export type {
+  ConsumerOffset,
+  ConsumerOffsets,
+  ConsumerQueue,
+} from "./metadata/consumer_offsets.ts";
+export type { DataVersion } from "./metadata/data_version.ts";
+export type { DelayOffsets } from "./metadata/delay_offsets.ts";
+export type {
+  GroupConfig,
+  GroupRetryPolicy,
+  GroupSettings,
+  GroupTable,
+} from "./metadata/group_table.ts";
+export {
+  TOPIC_PERMISSIONS,
+  type TopicConfig,
+  type TopicSettings,
+  type TopicTable,
+} from "./metadata/topic_table.ts";
 export type { BrokerRole, FlushDiskType, ResolvedOptions, StoreOptions } from "./options.ts";
 export type { ConsumeRequest } from "./read/consume.ts";
 export type { QueryRequest, QueryResult } from "./read/key_query.ts";
@@ -71,5 +90,17 @@ export type {
   RocketmqRecovery,
 } from "./recovery/rocketmq_recovery.ts";
 export type { ScanStart } from "./recovery/scan_start.ts";
+export type {
+  FailureEvent,
+  ForceEvent,
+  GetEvent,
+  PutEvent,
+  RecoveryEvent,
+  RollEvent,
+} from "./stats/channels.ts";
+export { PUT_TIME_SLOTS } from "./stats/put_times.ts";
+export type { StatItem, StatName, StatSnapshot } from "./stats/stat_items.ts";
+export type { Rates } from "./stats/store_statistics.ts";
+export type { StoreStats } from "./stats/store_stats.ts";
 export type { StoreEnvironment } from "./store_environment.ts";
 export type { PhysicalOffset, QueueOffset } from "./units.ts";

@@ -97,6 +97,10 @@ export interface StoreOptions {
 
   /** A write that holds the log up for longer makes puts fail with `OS_PAGE_CACHE_BUSY`. @default 1000 */
   readonly osPageCacheBusyTimeOutMills?: number;
+  /**
+   * Consumer offsets that were committed are written to their file so often (`BrokerConfig`). @default 5000
+   */
+  readonly flushConsumerOffsetInterval?: number;
   /** A store in the role `SLAVE` refuses puts. @default "ASYNC_MASTER" */
   readonly brokerRole?: BrokerRole;
 
@@ -188,6 +192,7 @@ const DEFAULTS: ResolvedOptions = {
   maxMsgsNumBatch: 64,
   defaultQueryMaxNum: 32,
   osPageCacheBusyTimeOutMills: 1000,
+  flushConsumerOffsetInterval: 5000,
   brokerRole: "ASYNC_MASTER",
   maxFilterMessageSize: 16_000,
   travelCqFileNumWhenGetMessage: 1,
@@ -216,6 +221,7 @@ const RANGES: Partial<Record<keyof StoreOptions, readonly [number, number]>> = {
   flushIntervalConsumeQueue: [1, 2 ** 31 - 1],
   maxHashSlotNum: [1, 100_000_000],
   maxIndexNum: [2, 100_000_000],
+  flushConsumerOffsetInterval: [1, 2 ** 31 - 1],
   travelCqFileNumWhenGetMessage: [1, 2 ** 31 - 1],
   accessMessageInMemoryMaxRatio: [0, 100],
 };

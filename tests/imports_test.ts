@@ -16,10 +16,12 @@ const FLOORS: Readonly<Record<string, number>> = {
   consume_queue: 3,
   index: 3,
   checkpoint: 3,
+  metadata: 3,
   put: 4,
   dispatch: 4,
   read: 4,
   recovery: 4,
+  stats: 4,
 };
 /** Any floor may use these. */
 const EVERYWHERE = ["errors.ts", "options.ts", "units.ts"];

@@ -66,6 +66,8 @@ export class ConsumeQueue {
   readonly queueId: number;
   /** What the next put to this queue gets. */
   nextOffset: QueueOffset = 0;
+  /** What was put to it since the store was opened; bytes are those of records. */
+  readonly put = { messages: 0, bytes: 0, puts: 0 };
   readonly #context: QueueContext;
   readonly #segments: SegmentQueue;
   #min: QueueOffset = 0;

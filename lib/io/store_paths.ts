@@ -14,9 +14,11 @@ export interface StorePaths {
   readonly checkpoint: string;
   readonly abort: string;
   readonly lock: string;
+  /** Topics, groups and offsets, as JSON. */
+  readonly config: string;
   /**
    * Ours; RocketMQ ignores it. Half-made files (`*.tmp`), evidence of what recovery cut
-   * (`cut-*`, `hole-*`), who holds the lock (`holder.json`), and that a sync failed (`sync-failed`).
+   * (`cut-*`, `hole-*`) and of damaged files of `config` (`config-*`), who holds the lock (`holder.json`), and that a sync failed (`sync-failed`).
    */
   readonly own: string;
   /** The same beside a commit log that lies elsewhere: files are renamed within one file system. */
@@ -36,6 +38,7 @@ export function storePaths(root: string, storePathCommitLog: string | undefined)
     checkpoint: join(root, "checkpoint"),
     abort: join(root, "abort"),
     lock: join(root, "lock"),
+    config: join(root, "config"),
     own,
     logOwn: storePathCommitLog === undefined ? own : join(dirname(storePathCommitLog), "forcelog"),
     holder: join(own, "holder.json"),

@@ -45,6 +45,8 @@ export interface PutPathContext {
   readonly clock: Clock;
   /** Hurries the queues, which are too far behind the log. */
   readonly flushQueues: () => void;
+  /** A put resolves without waiting for anything. */
+  readonly toldAtOnce?: (result: PutResult) => void;
 }
 
 /**
@@ -61,7 +63,7 @@ export class PutPath {
   readonly #limits: SizeLimits;
   readonly #hosts: Pick<RecordDefaults, "bornHost" | "storeHost">;
   /** Messages appended, and puts that were refused before that. */
-  readonly counters = { messagesPut: 0, putsFailed: 0 };
+  readonly counters = { messagesPut: 0, bytesPut: 0, putsFailed: 0 };
   readonly #refusals: Refusals<PutResult> = {
     expired: ({ physicalOffset }) =>
       unconfirmed(
@@ -195,6 +197,10 @@ export class PutPath {
     else if (appended === "queues") flushQueues();
     if (typeof appended === "string") return appended;
     for (const lightQueue of lightQueues) lightQueue.nextOffset++;
+    const { put } = queue;
+    put.messages += records.length;
+    put.bytes += size;
+    put.puts++;
     return this.#acknowledge(placed, size, appended, wait);
   }
 
@@ -243,13 +249,12 @@ export class PutPath {
     wait: boolean,
   ): Promise<PutResult> {
     this.counters.messagesPut += records.length;
+    this.counters.bytesPut += size;
     const { pipeline } = this.#context.log;
-    return pipeline.keep(
-      pipeline.promised(wait),
-      appended.end,
-      new PutResult(records, size, appended),
-      this.#refusals,
-    );
+    const promised = pipeline.promised(wait);
+    const result = new PutResult(records, size, appended);
+    if (promised === "append") this.#context.toldAtOnce?.(result);
+    return pipeline.keep(promised, appended.end, result, this.#refusals);
   }
 }
 

@@ -74,6 +74,14 @@ export interface PipelineListener {
   noSpace(error: StoreError | undefined): void;
   /** A force took `ms`. */
   slowForce(ms: number): void;
+  /** A write or force ended at `now`, monotonic: those who waited for it are told next. */
+  ended?(now: number): void;
+  /** A force that took `ms` has made everything below `offset` durable. */
+  forced?(ms: number, offset: PhysicalOffset): void;
+  /** The log goes on in the file that starts there. */
+  rolled?(start: PhysicalOffset): void;
+  /** A promise resolves with `value`. */
+  told?(value: unknown): void;
 }
 
 export interface PipelineContext {
@@ -117,8 +125,8 @@ export class FlushPipeline {
   #noSpace: StoreError | undefined;
   #closed = false;
 
-  readonly #commitWaiters = new Waiters();
-  readonly #forceWaiters = new Waiters();
+  readonly #commitWaiters: Waiters;
+  readonly #forceWaiters: Waiters;
   /** Waits without a deadline: `durable()` and `flush()`; their ends come in any order. */
   readonly #durableWaiters = new Set<{
     readonly end: PhysicalOffset;
@@ -168,6 +176,10 @@ export class FlushPipeline {
     this.#buffer = context.buffer;
     this.#sync = context.options.flushDiskType === "SYNC_FLUSH";
     this.#pool = context.options.transientStorePoolEnable;
+    const { listener } = context;
+    const told = listener.told && ((value: unknown) => listener.told?.(value));
+    this.#commitWaiters = new Waiters(told);
+    this.#forceWaiters = new Waiters(told);
     this.#wrote = start;
     this.#committed = start;
     this.#flushed = start;
@@ -200,6 +212,13 @@ export class FlushPipeline {
     return this.#writeStartedAt === undefined ? 0 : this.#clock.monotonic() - this.#writeStartedAt;
   }
 
+  /** Puts that wait for their force, and for how long the first of them has, in ms. */
+  get forceQueue(): { readonly length: number; readonly oldestMs: number } {
+    const { first, size } = this.#forceWaiters;
+    const since = first && first.deadline - this.#options.syncFlushTimeout;
+    return { length: size, oldestMs: since === undefined ? 0 : this.#clock.monotonic() - since };
+  }
+
   /** What a put waits for in this mode, if it waits for the store (`WAIT` not false) or does not. */
   promised(waitStoreMsgOK: boolean): Promised {
     if (this.#sync && waitStoreMsgOK) return "force";
@@ -228,6 +247,7 @@ export class FlushPipeline {
   /** The log goes on in the file that starts at `start`: an append follows in the same turn. */
   rolled(start: PhysicalOffset): void {
     this.#wrote = start;
+    this.#context.listener.rolled?.(start);
   }
 
   /** Somebody waits for room in the write buffer: commit what there is, whatever the gates say. */
@@ -450,6 +470,7 @@ export class FlushPipeline {
     this.counters.commits++;
     this.counters.committedBytes += piece.bytes;
     this.#lastCommitAt = now;
+    this.#context.listener.ended?.(now);
     if (this.#noSpace) {
       this.#noSpace = undefined;
       this.#noSpaceTimer?.cancel();
@@ -628,7 +649,10 @@ export class FlushPipeline {
   }
 
   #forced(startedAt: number, offset: PhysicalOffset): void {
-    const tookMs = this.#clock.monotonic() - startedAt;
+    const now = this.#clock.monotonic();
+    const tookMs = now - startedAt;
+    this.#context.listener.ended?.(now);
+    this.#context.listener.forced?.(tookMs, offset);
     this.#forceMs += (tookMs - this.#forceMs) * NEWEST;
     this.counters.forces++;
     this.counters.longestForceMs = Math.max(this.counters.longestForceMs, tookMs);

@@ -32,6 +32,12 @@ const NO_LIMIT = { count: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFIN
 export class Waiters {
   #waiters: Waiter[] = [];
   #head = 0;
+  readonly #told: ((value: unknown) => void) | undefined;
+
+  /** @param told Hears of each that resolves. */
+  constructor(told?: (value: unknown) => void) {
+    this.#told = told;
+  }
 
   get size(): number {
     return this.#waiters.length - this.#head;
@@ -57,6 +63,7 @@ export class Waiters {
     const last = Math.min(offset, waiter.end + most.bytes);
     for (let count = 0; waiter && waiter.end <= last && count < most.count; count++) {
       this.shift();
+      this.#told?.(waiter.value);
       waiter.resolve(waiter.value);
       waiter = this.first;
     }

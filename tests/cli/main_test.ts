@@ -5,7 +5,7 @@ import t from "tap";
 import { version } from "../../cli/main.ts";
 import { forcelog } from "../support/command.ts";
 
-const VERBS = ["info", "ls", "cat", "run", "dump"];
+const VERBS = ["info", "ls", "cat", "topics", "offsets", "run", "dump"];
 
 t.test("forcelog --help lists every verb", async (t) => {
   const { code, out, err } = await forcelog("--help");

@@ -393,21 +393,57 @@ const random: Workload = {
   },
 };
 
+/**
+ * Each mark is put when offsets and topics have been written for the so-and-so-many-th time: a store
+ * that has the mark must have them.
+ */
+const config: Workload = {
+  name: "config",
+  about: "topics, groups and consumer offsets are written between the puts",
+  options: () => small({ flushConsumerOffsetInterval: 100 }),
+  async run(stage) {
+    const { store } = stage;
+    // A call that fails is told, and that is all: what is there after it is looked at.
+    const told = (promise: Promise<unknown> | undefined): Promise<boolean> =>
+      promise?.then(
+        () => true,
+        () => false,
+      ) ?? Promise.resolve(false);
+    const group = "g";
+    for (let round = 1; round <= 4 && store?.state === "open"; round++) {
+      await stage.put({ topic: "of-config", bodyBytes: 100 * round });
+      store.offsets.commit({ group, topic: "of-config", offset: store.maxOffset("of-config") });
+      store.offsets.commit({ group, topic: "rounds", offset: round });
+      const written = await Promise.all([
+        told(store.offsets.flush()),
+        told(store.topics.update("of-config", { readQueueNums: round })),
+        told(store.groups.update(group, { retryMaxTimes: round })),
+      ]);
+      if (!written.every((one) => one)) return;
+      await stage.put({ topic: "marks" });
+      if (round === 2) await stage.pass(250);
+    }
+  },
+  async check(store) {
+    const wrong: string[] = [];
+    const marks = store.maxOffset("marks");
+    const rounds = store.offsets.get({ group: "g", topic: "rounds" }) ?? 0;
+    const offset = store.offsets.get({ group: "g", topic: "of-config" }) ?? 0;
+    const topic = store.topics.get("of-config")?.readQueueNums ?? 0;
+    const retries = store.groups.get("g")?.retryMaxTimes ?? 0;
+    for (const [what, value] of Object.entries({ rounds, topic, retries })) {
+      if (value < marks) wrong.push(`${what} is ${value}, it was ${marks} and durable`);
+    }
+    const end = store.maxOffset("of-config");
+    if (offset > end) wrong.push(`a group wants message ${offset} of a queue that ends at ${end}`);
+    return wrong;
+  },
+};
+
 /** By name. */
 export const WORKLOADS: ReadonlyMap<string, Workload> = new Map(
   [
-    first,
-    rolls,
-    queues,
-    batches,
-    loose,
-    time,
-    reopen,
-    large,
-    keys,
-    behind,
-    elsewhere,
-    light,
-    random,
+    ...[first, rolls, queues, batches, loose, time, reopen, large, keys, behind, elsewhere],
+    ...[light, config, random],
   ].map((workload) => [workload.name, workload]),
 );
