@@ -40,8 +40,8 @@ This verb writes. A script is {"config": {...}, "steps": [...], "reads": [...], 
   config  options of the store, by RocketMQ's names; sizes in bytes, times in ms
   steps   {"op": ...}: put (if there is no "op"), putBatch, sleep, flush, waitDispatched, checkpoint,
           deleteFile, restart
-  reads   {"read": ...}: getMessage, lookMessageByOffset, queue, unit, store, arrivals; steps may
-          stand between
+  reads   {"read": ...}: getMessage, lookMessageByOffset, offsetByTime, queue, unit, store, arrivals;
+          steps may stand between
   end     "shutdown" closes the store, "halt" ends the process on the spot as kill -9 does
 
 Each step and each read prints one line of JSON. A put whose status is not the one that it expects

@@ -26,8 +26,16 @@ const OPS = [
   "restart",
 ];
 const OPS_NOT_SERVED = ["commit", "op", "clean"];
-const READS = ["getMessage", "lookMessageByOffset", "queue", "unit", "store", "arrivals"];
-const READS_NOT_SERVED = ["offsetByTime", "queryMessage"];
+const READS = [
+  "getMessage",
+  "lookMessageByOffset",
+  "offsetByTime",
+  "queue",
+  "unit",
+  "store",
+  "arrivals",
+];
+const READS_NOT_SERVED = ["queryMessage"];
 /** Fields of a put that ask for what is not served. */
 const FIELDS_NOT_SERVED = ["tran", "delayLevel"];
 

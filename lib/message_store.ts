@@ -30,6 +30,7 @@ import { PutPath } from "./put/put_path.ts";
 import { type ConsumeRequest, consume } from "./read/consume.ts";
 import { type LogEntry, readLog } from "./read/log_reader.ts";
 import { type GetRequest, type GetResult, MessageReader } from "./read/message_reader.ts";
+import { type TimeRequest, TimeSearch } from "./read/time_search.ts";
 import {
   checkLogIsThere,
   type Recovered,
@@ -135,6 +136,7 @@ export class MessageStore {
   readonly #arrivals = new Arrivals();
   readonly #flusher: ConsumeQueueFlusher<Mark>;
   readonly #reader: MessageReader;
+  readonly #times: TimeSearch;
   readonly #puts: PutPath;
   readonly #delayLevels: DelayLevels;
   #longs: CheckpointLongs;
@@ -245,6 +247,7 @@ export class MessageStore {
       visible: () => this.#dispatcher.end,
       memoryBytes: totalmem(),
     });
+    this.#times = new TimeSearch({ log: this.#log, visible: () => this.#dispatcher.end });
   }
 
   /**
@@ -430,6 +433,56 @@ export class MessageStore {
   /** One past the queue offset of the last readable message; 0 if there is no such queue. */
   maxOffset(topic: string, queueId = 0): QueueOffset {
     return this.#queues.find(topic, queueId)?.max ?? 0;
+  }
+
+  /**
+   * The queue offset that belongs to a time: of the first message stored then or later
+   * (`boundary: "lower"`), or of the last one stored then or before (`"upper"`).
+   *
+   * @returns An offset from `minOffset` to `maxOffset`: for a time before all messages the first of
+   *   them, for one after them `maxOffset`, or the last message with `"upper"`; 0 if there is no such
+   *   queue.
+   * @throws {StoreError} `STORE_IO`.
+   */
+  async offsetByTime(request: TimeRequest): Promise<QueueOffset> {
+    const { topic, queueId = 0, timestamp, boundary = "lower" } = request;
+    this.#checkOpen();
+    checkWhole("timestamp", timestamp, Number.MIN_SAFE_INTEGER);
+    if (boundary !== "lower" && boundary !== "upper") {
+      throw new TypeError(`Cannot use boundary ${boundary}: expected "lower" or "upper"`);
+    }
+    const queue = this.#queues.find(topic, queueId);
+    return queue ? this.#times.offsetByTime(queue, timestamp, boundary) : 0;
+  }
+
+  /**
+   * When message `offset` of a queue was stored, in ms since the epoch; `undefined` if the store has
+   * no such message. RocketMQ: `getMessageStoreTimeStamp`, -1 there.
+   *
+   * @throws {StoreError} `STORE_IO`.
+   */
+  async messageStoreTime(
+    topic: string,
+    queueId: number,
+    offset: QueueOffset,
+  ): Promise<number | undefined> {
+    this.#checkOpen();
+    checkWhole("offset", offset, Number.MIN_SAFE_INTEGER);
+    const queue = this.#queues.find(topic, queueId);
+    const isThere = queue && offset >= queue.min && offset < queue.max;
+    return isThere ? this.#times.timeOf(queue, offset) : undefined;
+  }
+
+  /**
+   * When the first message that is still there was stored, in ms since the epoch: of a queue, or
+   * without a topic of the whole log; `undefined` if there is none.
+   *
+   * @throws {StoreError} `STORE_IO`.
+   */
+  async earliestMessageTime(topic?: string, queueId = 0): Promise<number | undefined> {
+    this.#checkOpen();
+    if (topic === undefined) return this.#times.earliest();
+    return this.messageStoreTime(topic, queueId, this.minOffset(topic, queueId));
   }
 
   /** The queues that hold or held messages, by topic and id. */

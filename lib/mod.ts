@@ -56,6 +56,7 @@ export type { BrokerRole, FlushDiskType, ResolvedOptions, StoreOptions } from ".
 export type { ConsumeRequest } from "./read/consume.ts";
 export type { LogEntry } from "./read/log_reader.ts";
 export type { GetMessageStatus, GetRequest, GetResult } from "./read/message_reader.ts";
+export type { TimeBoundary, TimeRequest } from "./read/time_search.ts";
 export type { BadPlace, LogHole, MendedHole } from "./recovery/log_hole.ts";
 export type { LogRange, RecoveryReport } from "./recovery/recovery.ts";
 export type { RocketmqVersion } from "./recovery/rocketmq_record_check.ts";

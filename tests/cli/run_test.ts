@@ -310,7 +310,6 @@ t.test("what is not served is refused by name, before anything is done", async (
     [{ steps: [{ op: "putBatch", innerBatch: true }] }, '"innerBatch" is not served yet'],
     [{ steps: [{ op: "putBatch", messages: [{ delayLevel: 1 }] }] }, '"delayLevel" is not served'],
     [{ topics: { X: { "queue.type": "BatchCQ" } } }, '"BatchCQ" is not served yet (topic "X")'],
-    [{ reads: [{ read: "offsetByTime" }] }, '"read" "offsetByTime" is not served yet (read 1)'],
     [{ reads: [{ read: "queryMessage" }] }, '"read" "queryMessage" is not served yet'],
     [{ reads: [{ op: "clean" }] }, '"op" "clean" is not served yet (read 1)'],
     [{ steps: [{ op: "nosuch" }] }, 'Cannot use "op" "nosuch" in step 1'],
