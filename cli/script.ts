@@ -21,11 +21,12 @@ const OPS = [
   "sleep",
   "flush",
   "waitDispatched",
+  "clean",
   "checkpoint",
   "deleteFile",
   "restart",
 ];
-const OPS_NOT_SERVED = ["commit", "op", "clean"];
+const OPS_NOT_SERVED = ["commit", "op"];
 const READS = [
   "getMessage",
   "lookMessageByOffset",

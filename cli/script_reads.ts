@@ -12,6 +12,7 @@ import { numberIn, textIn } from "./script.ts";
 
 /** Bits of RocketMQ's `RunningFlags`. */
 const NOT_WRITEABLE = 1 << 1;
+const DISK_FULL = 1 << 4;
 
 /** The end of the log as RocketMQ tells it: what waits in the pool does not count. */
 export function maxPhysicalOffset({ options, watermarks }: MessageStore): number {
@@ -118,6 +119,7 @@ async function storeFacts(store: MessageStore): Promise<JsonObject> {
     maxPhyOffset: maxPhysicalOffset(store),
     confirmOffset: watermarks.dispatched,
     earliestMessageTime: (await store.earliestMessageTime()) ?? -1,
-    runningFlags: store.state === "failed" ? NOT_WRITEABLE : 0,
+    runningFlags:
+      (store.state === "failed" ? NOT_WRITEABLE : 0) | (store.stats().diskFull ? DISK_FULL : 0),
   };
 }

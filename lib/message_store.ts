@@ -39,6 +39,7 @@ import {
 } from "./recovery/recovery.ts";
 import { listStoreFiles, type StoreFiles } from "./recovery/store_files.ts";
 import { checkStoreKind } from "./recovery/store_kind.ts";
+import { type CleanRequest, Retention } from "./retention/retention.ts";
 import type { OpenFiles } from "./segment/open_files.ts";
 import {
   type OpenContext,
@@ -78,6 +79,13 @@ export interface StoreStats {
   readonly pendingBytesMax: number;
   /** Puts that wait for a file or for room. */
   readonly waitingPuts: number;
+  /** Used part of the disks of the log and of the queues, 0 to 1; `undefined` if that is not known. */
+  readonly commitLogDiskRatio: number | undefined;
+  readonly consumeQueueDiskRatio: number | undefined;
+  /** A disk is so full that puts are refused. */
+  readonly diskFull: boolean;
+  /** Files of the log that retention has deleted. */
+  readonly deletedLogFiles: number;
 }
 
 /** A consume queue, as it is at the moment. */
@@ -137,6 +145,7 @@ export class MessageStore {
   readonly #flusher: ConsumeQueueFlusher<Mark>;
   readonly #reader: MessageReader;
   readonly #times: TimeSearch;
+  readonly #retention: Retention;
   readonly #puts: PutPath;
   readonly #delayLevels: DelayLevels;
   #longs: CheckpointLongs;
@@ -248,6 +257,19 @@ export class MessageStore {
       memoryBytes: totalmem(),
     });
     this.#times = new TimeSearch({ log: this.#log, visible: () => this.#dispatcher.end });
+    this.#retention = new Retention({
+      fileSystem: environment.fileSystem,
+      clock: environment.clock,
+      options,
+      log: this.#log,
+      queues: this.#queues,
+      settled: () => Math.min(this.#log.pipeline.flushed, this.#queuesDurable),
+      settle: () => this.#flusher.flush(),
+      alone: (action) => this.#flusher.alone(action),
+      neededFrom: environment.neededFrom,
+      happened: (event) => environment.onRetention?.(event),
+      warn: environment.onWarning,
+    });
   }
 
   /**
@@ -331,6 +353,7 @@ export class MessageStore {
     await opened.#publish(opened.#capture());
     // A reader changed nothing: what recovery would do is in its report.
     if (!readOnly) opened.#warnAboutRecovery();
+    if (!readOnly && options.retentionEnable) await opened.#retention.start();
     return opened;
   }
 
@@ -570,6 +593,26 @@ export class MessageStore {
     await this.#flusher.flush();
   }
 
+  /**
+   * Deletes files now, as the scheduled run does: what has expired, if it is the hour (`deleteWhen`)
+   * or the disk is full beyond `diskMaxUsedSpaceRatio`; the oldest, if it is beyond
+   * `diskSpaceCleanForciblyRatio`; and what is beyond `commitLogMaxBytes`. Never the newest file of the
+   * log. RocketMQ: `CleanCommitLogService.run`, and with `manual` `executeDeleteFilesManually`.
+   *
+   * Resolves once the run has ended. What was deleted stays so after a power cut; a run that is cut
+   * short anywhere leaves a store that opens without complaint.
+   *
+   * @throws {StoreError} `STORE_IO`, `STORE_CLOSED`.
+   * @throws {TypeError} if the store is open for reading only.
+   */
+  async clean(request: CleanRequest = {}): Promise<void> {
+    this.#checkOpen();
+    if (this.#environment.readOnly) {
+      throw new TypeError(`Cannot clean ${this.#paths.root}: it is open for reading only`);
+    }
+    await this.#retention.clean(request);
+  }
+
   stats(): StoreStats {
     return {
       ...this.#puts.counters,
@@ -577,6 +620,10 @@ export class MessageStore {
       pendingBytes: this.#log.pendingBytes,
       pendingBytesMax: this.#log.budgetBytes,
       waitingPuts: this.#log.gate.length,
+      commitLogDiskRatio: this.#retention.gauge.logRatio,
+      consumeQueueDiskRatio: this.#retention.gauge.queuesRatio,
+      diskFull: this.#retention.gauge.refusal !== undefined,
+      deletedLogFiles: this.#retention.deletedFiles,
     };
   }
 
@@ -603,6 +650,7 @@ export class MessageStore {
     this.#arrivals.wakeAll();
     try {
       try {
+        await this.#retention.close();
         await this.#log.close();
         if (!failedBefore) await this.#flusher.flush();
       } catch (error) {
@@ -634,7 +682,7 @@ export class MessageStore {
     if (this.#state === "closing" || this.#state === "closed") return `the store is ${this.#state}`;
     if (this.#environment.readOnly) return "the store is open for reading only";
     if (this.#options.brokerRole === "SLAVE") return "the store is a slave";
-    return undefined;
+    return this.#retention.gauge.refusal;
   }
 
   #dispatch(visible: PhysicalOffset): void {

@@ -65,5 +65,7 @@ export type {
   RocketmqRecovery,
 } from "./recovery/rocketmq_recovery.ts";
 export type { ScanStart } from "./recovery/scan_start.ts";
+export type { CleanRequest } from "./retention/retention.ts";
+export type { DeletionReason, RetentionEvent } from "./retention/retention_event.ts";
 export type { StoreEnvironment } from "./store_environment.ts";
 export type { PhysicalOffset, QueueOffset } from "./units.ts";

@@ -19,6 +19,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   dispatch: 4,
   read: 4,
   recovery: 4,
+  retention: 4,
 };
 /** Any floor may use these. */
 const EVERYWHERE = ["errors.ts", "options.ts", "units.ts"];

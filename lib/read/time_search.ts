@@ -17,16 +17,6 @@
 import type { CommitLog } from "../commit_log/commit_log.ts";
 import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import { isFiller, isUnit, UNIT_BYTES, unitOffset } from "../consume_queue/queue_unit.ts";
-import { HOST_V6_SIZE } from "../message/host.ts";
-import {
-  BORN_HOST_AT,
-  MAGIC_V1,
-  MAGIC_V2,
-  PHYSICAL_OFFSET_AT,
-  readMagic,
-  readSysFlag,
-  storeTimestampAt,
-} from "../message/record_layout.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
 
 /** `"lower"`: the first message stored then or later; `"upper"`: the last one stored then or before. */
@@ -42,8 +32,6 @@ export interface TimeRequest {
   readonly boundary?: TimeBoundary;
 }
 
-/** Bytes of a record up to the end of its STORETIMESTAMP; every record has more. */
-const HEAD_BYTES = BORN_HOST_AT + HOST_V6_SIZE + 8;
 /** Units read at once: 4 KiB. */
 const PAGE_UNITS = 200;
 
@@ -131,14 +119,7 @@ export class TimeSearch {
     return undefined;
   }
 
-  /** Store time of the record at `offset`; `undefined` if no record says that it lies there. */
-  async #timeAt(offset: PhysicalOffset): Promise<number | undefined> {
-    const head = await this.#context.log.read(offset, HEAD_BYTES, this.#context.visible());
-    if (!head) return undefined;
-    const magic = readMagic(head, 0);
-    if (magic !== MAGIC_V1 && magic !== MAGIC_V2) return undefined;
-    if (head.readBigInt64BE(PHYSICAL_OFFSET_AT) !== BigInt(offset)) return undefined;
-    const time = Number(head.readBigInt64BE(storeTimestampAt(readSysFlag(head, 0))));
-    return Number.isSafeInteger(time) && time >= 0 ? time : undefined;
+  #timeAt(offset: PhysicalOffset): Promise<number | undefined> {
+    return this.#context.log.storeTimeAt(offset, this.#context.visible());
   }
 }
