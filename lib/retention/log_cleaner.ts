@@ -108,7 +108,7 @@ export class LogCleaner {
     let since: number | undefined;
     if (options.fileAgeBy === "storeTimestamp") {
       // Every message of the file is as old, or older.
-      since = await log.storeTimeAt(next.start, this.#context.settled());
+      since = await log.storeTimeAt(next.start, log.pipeline.committed);
     }
     try {
       since ??= (await fileSystem.stat(path)).mtimeMs;
