@@ -22,6 +22,21 @@ export function wholeNumber(option: string, least = 0): (text: string) => number
   };
 }
 
+/** Reads a time in an option's value: a date as ISO 8601 has it, or ms since the epoch. @returns ms */
+export function timeOf(option: string): (text: string) => number {
+  return (text) => {
+    const value = /^[0-9]+$/.test(text)
+      ? Number(text)
+      : /^\d{4}-\d\d-\d\d/.test(text)
+        ? Date.parse(text)
+        : Number.NaN;
+    if (Number.isSafeInteger(value)) return value;
+    throw new UsageError(
+      `Cannot use ${option} ${text}: expected a date such as 2024-09-19T10:00:00Z, or ms since the epoch`,
+    );
+  };
+}
+
 export function isFields(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

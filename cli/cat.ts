@@ -5,7 +5,7 @@
  */
 
 import { type MessageStore, type QueueUnit, type StoredMessage, StoreError } from "../lib/mod.ts";
-import { readConfig, wholeNumber } from "./arguments.ts";
+import { readConfig, timeOf, wholeNumber } from "./arguments.ts";
 import { jsonText } from "./json.ts";
 import { READS_ONLY, type Verb } from "./main.ts";
 import { messageJson } from "./message_json.ts";
@@ -36,6 +36,7 @@ interface CatOptions extends CatFormatOptions {
   readonly topic?: string;
   readonly queue?: number;
   readonly from?: number;
+  readonly atTime?: number;
   readonly count?: number;
   readonly offset?: number;
   readonly id?: string;
@@ -48,6 +49,7 @@ export const cat: Verb = (command, terminal) => {
     .option("--topic <name>", "messages of this topic")
     .option("--queue <id>", "of this queue only", wholeNumber("--queue"))
     .option("--from <offset>", "from this queue offset on", wholeNumber("--from"))
+    .option("--at-time <time>", "from the first one stored then or later on", timeOf("--at-time"))
     .option("--count <messages>", "at most so many of each queue", wholeNumber("--count", 1))
     .option("--offset <bytes>", "the message at this offset in the log", wholeNumber("--offset"))
     .option("--id <id>", "the message with this id: 32 or 56 hex digits")
@@ -57,6 +59,7 @@ export const cat: Verb = (command, terminal) => {
     .addHelpText(
       "after",
       `
+A time is a date as ISO 8601 has it, or ms since the epoch.
 A message that is damaged, or no longer in the log, is told on standard error, with file and
 position; those around it are printed, and the exit code is 1.
 ${READS_ONLY}
@@ -64,6 +67,7 @@ ${READS_ONLY}
 Examples:
   forcelog cat /data/store --topic orders
   forcelog cat /data/store --topic orders --queue 3 --from 17 --count 1 --format raw > body
+  forcelog cat /data/store --topic orders --at-time 2024-09-19T10:00:00Z --count 10
   forcelog cat /data/store --offset 1073741824 --json
   forcelog cat /data/store --id 0A00000700002A9F0000000000000000`,
     )
@@ -80,8 +84,13 @@ async function catStore(directory: string, options: CatOptions, terminal: Termin
     throw new UsageError(`Cannot use --id ${id}: expected 32 or 56 hex digits`);
   }
   if (topic === undefined) {
-    const extra = (["queue", "from", "count"] as const).find((name) => options[name] !== undefined);
-    if (extra) throw new UsageError(`Cannot use --${extra} without --topic`);
+    const extra = (["queue", "from", "atTime", "count"] as const).find(
+      (name) => options[name] !== undefined,
+    );
+    const name = extra === "atTime" ? "at-time" : extra;
+    if (name) throw new UsageError(`Cannot use --${name} without --topic`);
+  } else if (options.from !== undefined && options.atTime !== undefined) {
+    throw new UsageError("Cannot use --from with --at-time");
   }
   const config = await readConfig(options.config);
   await checkStore(directory, config);
@@ -147,7 +156,10 @@ async function catTopic(
   }
   for (const { queueId, minOffset, maxOffset } of queues) {
     const name = `${printable(topic)}/${queueId}`;
-    const from = Math.max(options.from ?? minOffset, minOffset);
+    const from = Math.max(
+      options.from ?? (await offsetAtTime(store, topic, queueId, options)),
+      minOffset,
+    );
     const end = Math.min(options.count === undefined ? maxOffset : from + options.count, maxOffset);
     if (options.from !== undefined && (options.from < minOffset || options.from >= maxOffset)) {
       terminal.note(
@@ -156,6 +168,17 @@ async function catTopic(
     }
     await catQueue(store, { topic, queueId, name, from, end }, print, terminal);
   }
+}
+
+/** Where to begin without `--from`. */
+async function offsetAtTime(
+  store: MessageStore,
+  topic: string,
+  queueId: number,
+  { atTime }: CatOptions,
+): Promise<number> {
+  if (atTime === undefined) return store.minOffset(topic, queueId);
+  return store.offsetByTime({ topic, queueId, timestamp: atTime });
 }
 
 interface QueueRange {

@@ -38,9 +38,10 @@ export const run: Verb = (command, terminal) => {
 This verb writes. A script is {"config": {...}, "steps": [...], "reads": [...], "end": "shutdown"}.
 
   config  options of the store, by RocketMQ's names; sizes in bytes, times in ms
-  steps   {"op": ...}: put (if there is no "op"), putBatch, sleep, flush, waitDispatched, checkpoint,
-          deleteFile, restart
-  reads   {"read": ...}: getMessage, queryMessage, lookMessageByOffset, queue, unit, store, arrivals;
+  steps   {"op": ...}: put (if there is no "op"), putBatch, sleep, flush, waitDispatched, clean,
+          checkpoint, deleteFile, restart
+  reads   {"read": ...}: getMessage, queryMessage, lookMessageByOffset, offsetByTime, queue, unit, store,
+          arrivals;
           steps may stand between
   end     "shutdown" closes the store, "halt" ends the process on the spot as kill -9 does
 
@@ -163,6 +164,9 @@ class Runner {
         const done = await this.#waitDispatched(numberIn(step, "ms", WAIT_DISPATCHED_MS));
         return { done, maxPhyOffset: maxPhysicalOffset(this.#store) };
       }
+      case "clean":
+        await this.#store.clean();
+        return { minPhyOffset: this.#store.minPhysicalOffset };
       case "checkpoint":
         await this.#store.checkpoint();
         return {};

@@ -21,13 +21,22 @@ const OPS = [
   "sleep",
   "flush",
   "waitDispatched",
+  "clean",
   "checkpoint",
   "deleteFile",
   "restart",
 ];
-const OPS_NOT_SERVED = ["commit", "op", "clean"];
-const READS = ["getMessage", "lookMessageByOffset", "queue", "unit", "store", "arrivals"];
-const READS_NOT_SERVED = ["offsetByTime", "queryMessage"];
+const OPS_NOT_SERVED = ["commit", "op"];
+const READS = [
+  "getMessage",
+  "lookMessageByOffset",
+  "offsetByTime",
+  "queue",
+  "unit",
+  "store",
+  "arrivals",
+];
+const READS_NOT_SERVED = ["queryMessage"];
 /** Fields of a put that ask for what is not served. */
 const FIELDS_NOT_SERVED = ["tran", "delayLevel"];
 

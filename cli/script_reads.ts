@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Arrival, MessageStore } from "../lib/mod.ts";
+import type { Arrival, MessageStore, TimeBoundary } from "../lib/mod.ts";
 import type { Fields } from "./arguments.ts";
 import type { Json, JsonObject } from "./json.ts";
 import { messageJson } from "./message_json.ts";
@@ -12,6 +12,7 @@ import { numberIn, textIn } from "./script.ts";
 
 /** Bits of RocketMQ's `RunningFlags`. */
 const NOT_WRITEABLE = 1 << 1;
+const DISK_FULL = 1 << 4;
 
 /** The end of the log as RocketMQ tells it: what waits in the pool does not count. */
 export function maxPhysicalOffset({ options, watermarks }: MessageStore): number {
@@ -39,8 +40,14 @@ export async function read(
     case "queue": {
       const min = store.minOffset(topic, queueId);
       const max = store.maxOffset(topic, queueId);
-      const earliestTime = (await unit(store, topic, queueId, min)).storeTimestamp;
+      const earliestTime = (await store.earliestMessageTime(topic, queueId)) ?? -1;
       return { min, max, earliestTime, total: max - min };
+    }
+    case "offsetByTime": {
+      const boundary = (textIn(fields, "boundary") ?? "LOWER").toLowerCase();
+      const timestamp = numberIn(fields, "time", 0);
+      const request = { topic, queueId, timestamp, boundary: boundary as TimeBoundary };
+      return { offset: await store.offsetByTime(request) };
     }
     case "unit":
       return { ...(await unit(store, topic, queueId, offset)) };
@@ -124,18 +131,18 @@ async function unit(
 ): Promise<{ phyOffset: number; storeTimestamp: number }> {
   const [found] = offset < 0 ? [] : await store.units({ topic, queueId, from: offset, count: 1 });
   if (!found) return { phyOffset: 0, storeTimestamp: -1 };
-  const message = await store.lookup(found.physicalOffset);
-  return { phyOffset: found.physicalOffset, storeTimestamp: message?.storeTimestamp ?? -1 };
+  const storeTimestamp = (await store.messageStoreTime(topic, queueId, offset)) ?? -1;
+  return { phyOffset: found.physicalOffset, storeTimestamp };
 }
 
 async function storeFacts(store: MessageStore): Promise<JsonObject> {
   const { minPhysicalOffset: min, watermarks } = store;
-  const first = min < 0 ? undefined : await store.lookup(min);
   return {
     minPhyOffset: min,
     maxPhyOffset: maxPhysicalOffset(store),
     confirmOffset: watermarks.dispatched,
-    earliestMessageTime: first?.storeTimestamp ?? -1,
-    runningFlags: store.state === "failed" ? NOT_WRITEABLE : 0,
+    earliestMessageTime: (await store.earliestMessageTime()) ?? -1,
+    runningFlags:
+      (store.state === "failed" ? NOT_WRITEABLE : 0) | (store.stats().diskFull ? DISK_FULL : 0),
   };
 }

@@ -44,6 +44,7 @@ import { type ConsumeRequest, consume } from "./read/consume.ts";
 import { type QueryRequest, type QueryResult, queryByKey } from "./read/key_query.ts";
 import { type LogEntry, readLog } from "./read/log_reader.ts";
 import { type GetRequest, type GetResult, MessageReader } from "./read/message_reader.ts";
+import { type TimeRequest, TimeSearch } from "./read/time_search.ts";
 import {
   checkLogIsThere,
   type Recovered,
@@ -52,6 +53,7 @@ import {
 } from "./recovery/recovery.ts";
 import { listStoreFiles, type StoreFiles } from "./recovery/store_files.ts";
 import { checkStoreKind } from "./recovery/store_kind.ts";
+import { type CleanRequest, Retention } from "./retention/retention.ts";
 import type { OpenFiles } from "./segment/open_files.ts";
 import {
   CHANNELS,
@@ -145,6 +147,8 @@ export class MessageStore {
   readonly #reader: MessageReader;
   readonly #index: KeyIndex;
   readonly #feeder: IndexFeeder;
+  readonly #times: TimeSearch;
+  readonly #retention: Retention;
   readonly #puts: PutPath;
   readonly #metadata: Metadata;
   readonly #statistics: StoreStatistics;
@@ -306,6 +310,23 @@ export class MessageStore {
       visible: () => this.#dispatcher.end,
       memoryBytes: totalmem(),
     });
+    this.#times = new TimeSearch({ log: this.#log, visible: () => this.#dispatcher.end });
+    this.#retention = new Retention({
+      fileSystem: environment.fileSystem,
+      clock: environment.clock,
+      options,
+      log: this.#log,
+      queues: this.#queues,
+      settled: () => Math.min(this.#log.pipeline.flushed, this.#queuesDurable),
+      settle: () => this.#flusher.flush(),
+      alone: (action) => this.#flusher.alone(action),
+      neededFrom: environment.neededFrom,
+      deleteExpired: async (logMin) => {
+        await this.#index.deleteExpired(logMin, () => this.#flusher.flush());
+      },
+      happened: (event) => environment.onRetention?.(event),
+      warn: environment.onWarning,
+    });
   }
 
   /**
@@ -409,6 +430,7 @@ export class MessageStore {
     opened.#warnAboutRecovery();
     opened.#warnAboutOffsets();
     opened.#feeder.start();
+    if (options.retentionEnable) await opened.#retention.start();
     if (CHANNELS.recovery.hasSubscribers) {
       const event: RecoveryEvent = { directory: paths.root, recovery: opened.recovery };
       CHANNELS.recovery.publish(event);
@@ -576,6 +598,56 @@ export class MessageStore {
     return this.#queues.find(topic, queueId)?.max ?? 0;
   }
 
+  /**
+   * The queue offset that belongs to a time: of the first message stored then or later
+   * (`boundary: "lower"`), or of the last one stored then or before (`"upper"`).
+   *
+   * @returns An offset from `minOffset` to `maxOffset`: for a time before all messages the first of
+   *   them, for one after them `maxOffset`, or the last message with `"upper"`; 0 if there is no such
+   *   queue.
+   * @throws {StoreError} `STORE_IO`.
+   */
+  async offsetByTime(request: TimeRequest): Promise<QueueOffset> {
+    const { topic, queueId = 0, timestamp, boundary = "lower" } = request;
+    this.#checkOpen();
+    checkWhole("timestamp", timestamp, Number.MIN_SAFE_INTEGER);
+    if (boundary !== "lower" && boundary !== "upper") {
+      throw new TypeError(`Cannot use boundary ${boundary}: expected "lower" or "upper"`);
+    }
+    const queue = this.#queues.find(topic, queueId);
+    return queue ? this.#times.offsetByTime(queue, timestamp, boundary) : 0;
+  }
+
+  /**
+   * When message `offset` of a queue was stored, in ms since the epoch; `undefined` if the store has
+   * no such message. RocketMQ: `getMessageStoreTimeStamp`, -1 there.
+   *
+   * @throws {StoreError} `STORE_IO`.
+   */
+  async messageStoreTime(
+    topic: string,
+    queueId: number,
+    offset: QueueOffset,
+  ): Promise<number | undefined> {
+    this.#checkOpen();
+    checkWhole("offset", offset, Number.MIN_SAFE_INTEGER);
+    const queue = this.#queues.find(topic, queueId);
+    const isThere = queue && offset >= queue.min && offset < queue.max;
+    return isThere ? this.#times.timeOf(queue, offset) : undefined;
+  }
+
+  /**
+   * When the first message that is still there was stored, in ms since the epoch: of a queue, or
+   * without a topic of the whole log; `undefined` if there is none.
+   *
+   * @throws {StoreError} `STORE_IO`.
+   */
+  async earliestMessageTime(topic?: string, queueId = 0): Promise<number | undefined> {
+    this.#checkOpen();
+    if (topic === undefined) return this.#times.earliest();
+    return this.messageStoreTime(topic, queueId, this.minOffset(topic, queueId));
+  }
+
   /** The queues that hold or held messages, by topic and id. */
   queues(): QueueBounds[] {
     return [...this.#queues]
@@ -661,6 +733,26 @@ export class MessageStore {
     await this.#flusher.flush();
   }
 
+  /**
+   * Deletes files now, as the scheduled run does: what has expired, if it is the hour (`deleteWhen`)
+   * or the disk is full beyond `diskMaxUsedSpaceRatio`; the oldest, if it is beyond
+   * `diskSpaceCleanForciblyRatio`; and what is beyond `commitLogMaxBytes`. Never the newest file of the
+   * log. RocketMQ: `CleanCommitLogService.run`, and with `manual` `executeDeleteFilesManually`.
+   *
+   * Resolves once the run has ended. What was deleted stays so after a power cut; a run that is cut
+   * short anywhere leaves a store that opens without complaint.
+   *
+   * @throws {StoreError} `STORE_IO`, `STORE_CLOSED`.
+   * @throws {TypeError} if the store is open for reading only.
+   */
+  async clean(request: CleanRequest = {}): Promise<void> {
+    this.#checkOpen();
+    if (this.#environment.readOnly) {
+      throw new TypeError(`Cannot clean ${this.#paths.root}: it is open for reading only`);
+    }
+    await this.#retention.clean(request);
+  }
+
   /** Figures since the store was opened, as of now. */
   stats(): StoreStats {
     const statistics = this.#statistics;
@@ -707,6 +799,10 @@ export class MessageStore {
       gets: { ...statistics.gets },
       perSecond: statistics.rates(),
       topics: [...topics.values()],
+      commitLogDiskRatio: this.#retention.gauge.logRatio,
+      consumeQueueDiskRatio: this.#retention.gauge.queuesRatio,
+      diskFull: this.#retention.gauge.refusal !== undefined,
+      deletedLogFiles: this.#retention.deletedFiles,
     };
   }
 
@@ -773,6 +869,7 @@ export class MessageStore {
     this.#arrivals.wakeAll();
     try {
       try {
+        await this.#retention.close();
         await this.#log.close();
         await this.#feeder.close(!failedBefore && !this.#environment.readOnly);
         if (!failedBefore) {
@@ -823,7 +920,7 @@ export class MessageStore {
     if (this.#state === "closing" || this.#state === "closed") return `the store is ${this.#state}`;
     if (this.#environment.readOnly) return "the store is open for reading only";
     if (this.#options.brokerRole === "SLAVE") return "the store is a slave";
-    return undefined;
+    return this.#retention.gauge.refusal;
   }
 
   #dispatch(visible: PhysicalOffset): void {

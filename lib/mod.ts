@@ -82,6 +82,7 @@ export type { ConsumeRequest } from "./read/consume.ts";
 export type { QueryRequest, QueryResult } from "./read/key_query.ts";
 export type { LogEntry } from "./read/log_reader.ts";
 export type { GetMessageStatus, GetRequest, GetResult } from "./read/message_reader.ts";
+export type { TimeBoundary, TimeRequest } from "./read/time_search.ts";
 export type { BadPlace, LogHole, MendedHole } from "./recovery/log_hole.ts";
 export type { LogRange, RecoveryReport } from "./recovery/recovery.ts";
 export type { RocketmqVersion } from "./recovery/rocketmq_record_check.ts";
@@ -90,6 +91,8 @@ export type {
   RocketmqRecovery,
 } from "./recovery/rocketmq_recovery.ts";
 export type { ScanStart } from "./recovery/scan_start.ts";
+export type { CleanRequest } from "./retention/retention.ts";
+export type { DeletionReason, RetentionEvent } from "./retention/retention_event.ts";
 export type {
   FailureEvent,
   ForceEvent,

@@ -94,6 +94,32 @@ export interface StoreOptions {
   readonly maxMsgsNumBatch?: number;
   /** And how many if it does not say. @default 32 */
   readonly defaultQueryMaxNum?: number;
+  /** Hours for which a file of the log is kept once it is full. @default 72 */
+  readonly fileReservedTime?: number;
+  /** Hours of the day in which expired files are deleted, 0 to 23, with `;` between. @default "04" */
+  readonly deleteWhen?: string;
+  /** Per cent of the disk used beyond which expired files go at any hour; 10 to 95 count. @default 75 */
+  readonly diskMaxUsedSpaceRatio?: number;
+  /** Per cent used beyond which puts are refused; 35 to 90 count. @default 90 */
+  readonly diskSpaceWarningLevelRatio?: number;
+  /** Per cent used beyond which the oldest files go whatever their age; 30 to 85 count. @default 85 */
+  readonly diskSpaceCleanForciblyRatio?: number;
+  /** They do. @default true */
+  readonly cleanFileForciblyEnable?: boolean;
+  /** Period of the cleaner; its first run is 60 s after opening. @default 10000 */
+  readonly cleanResourceInterval?: number;
+  /** Pause behind each deleted log file. @default 100 */
+  readonly deleteCommitLogFilesInterval?: number;
+  /** Pause behind each queue that lost files. @default 100 */
+  readonly deleteConsumeQueueFilesInterval?: number;
+  /** Log files that one run deletes. @default 10 */
+  readonly deleteFileBatchMax?: number;
+  /** A file that could not be deleted is tried again so often. @default 120000 */
+  readonly redeleteHangedFileInterval?: number;
+  /** Stores that share the disk: with more than one each has its part of it. @default 1 */
+  readonly replicasPerDiskPartition?: number;
+  /** How much of its part may be used before the oldest files go, 0 to 1. @default 0.8 */
+  readonly logicalDiskSpaceCleanForciblyThreshold?: number;
 
   /** A write that holds the log up for longer makes puts fail with `OS_PAGE_CACHE_BUSY`. @default 1000 */
   readonly osPageCacheBusyTimeOutMills?: number;
@@ -136,6 +162,22 @@ export interface StoreOptions {
    * damage in old files, too. @default false
    */
   readonly recoverWholeLog?: boolean;
+  /** Files are deleted by themselves, and a disk that is nearly full refuses puts. @default true */
+  readonly retentionEnable?: boolean;
+  /**
+   * What the age of a log file counts from: the last change of the file, as in RocketMQ, which a copy
+   * or a restore renews; or the store time of the first message behind it. @default "mtime"
+   */
+  readonly fileAgeBy?: "mtime" | "storeTimestamp";
+  /** The hours of `deleteWhen` are those of UTC, not local ones. @default false */
+  readonly deleteWhenUtc?: boolean;
+  /** Files of the log beyond so many bytes are deleted, the oldest first; 0: no limit. @default 0 */
+  readonly commitLogMaxBytes?: number;
+  /**
+   * Per cent of the disk used up to which files are kept that a consumer still needs, see
+   * `StoreEnvironment.neededFrom`. @default 85
+   */
+  readonly consumerHoldMaxRatio?: number;
   /** Host of the producer in records whose message has none, `ip:port`. @default "127.0.0.1:0" */
   readonly bornHost?: string;
   /** Host of the broker in records and message ids, `ip:port`. @default "127.0.0.1:10911" */
@@ -191,6 +233,19 @@ const DEFAULTS: ResolvedOptions = {
   maxIndexNum: 20_000_000,
   maxMsgsNumBatch: 64,
   defaultQueryMaxNum: 32,
+  fileReservedTime: 72,
+  deleteWhen: "04",
+  diskMaxUsedSpaceRatio: 75,
+  diskSpaceWarningLevelRatio: 90,
+  diskSpaceCleanForciblyRatio: 85,
+  cleanFileForciblyEnable: true,
+  cleanResourceInterval: 10_000,
+  deleteCommitLogFilesInterval: 100,
+  deleteConsumeQueueFilesInterval: 100,
+  deleteFileBatchMax: 10,
+  redeleteHangedFileInterval: 120_000,
+  replicasPerDiskPartition: 1,
+  logicalDiskSpaceCleanForciblyThreshold: 0.8,
   osPageCacheBusyTimeOutMills: 1000,
   flushConsumerOffsetInterval: 5000,
   brokerRole: "ASYNC_MASTER",
@@ -204,6 +259,11 @@ const DEFAULTS: ResolvedOptions = {
   brokerChecks: true,
   damagedLogPolicy: "keep",
   recoverWholeLog: false,
+  retentionEnable: true,
+  fileAgeBy: "mtime",
+  deleteWhenUtc: false,
+  commitLogMaxBytes: 0,
+  consumerHoldMaxRatio: 85,
   bornHost: "127.0.0.1:0",
   storeHost: "127.0.0.1:10911",
   unsafeOpenWithoutLock: false,
@@ -224,12 +284,27 @@ const RANGES: Partial<Record<keyof StoreOptions, readonly [number, number]>> = {
   flushConsumerOffsetInterval: [1, 2 ** 31 - 1],
   travelCqFileNumWhenGetMessage: [1, 2 ** 31 - 1],
   accessMessageInMemoryMaxRatio: [0, 100],
+  diskMaxUsedSpaceRatio: [0, 100],
+  diskSpaceWarningLevelRatio: [0, 100],
+  diskSpaceCleanForciblyRatio: [0, 100],
+  cleanResourceInterval: [1, 2 ** 31 - 1],
+  deleteFileBatchMax: [1, 2 ** 31 - 1],
+  replicasPerDiskPartition: [1, 2 ** 31 - 1],
+  logicalDiskSpaceCleanForciblyThreshold: [0, 1],
+  commitLogMaxBytes: [0, Number.MAX_SAFE_INTEGER],
+  consumerHoldMaxRatio: [0, 100],
 };
+
+/** Numeric keys that take fractions. */
+const FRACTIONS: ReadonlySet<keyof StoreOptions> = new Set([
+  "logicalDiskSpaceCleanForciblyThreshold",
+]);
 
 const CHOICES: Partial<Record<keyof StoreOptions, readonly string[]>> = {
   flushDiskType: ["SYNC_FLUSH", "ASYNC_FLUSH"],
   brokerRole: ["ASYNC_MASTER", "SYNC_MASTER", "SLAVE"],
   damagedLogPolicy: ["keep", "cut"],
+  fileAgeBy: ["mtime", "storeTimestamp"],
 };
 
 /** Keys that would change the files or the promises; served only with this value. */
@@ -255,11 +330,8 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
   mappedFileSizeConsumeQueueExt bitMapLengthConsumeQueueExt putConsumeQueueDataByFileChannel searchBcqByCacheEnable
   maxConsumeQueueScan sampleCountThreshold enableBuildConsumeQueueConcurrently batchDispatchRequestThreadPoolNums
   recheckReputOffsetFromCq dispatchFromSenderThread dispatchCqThreads dispatchCqCacheNum enableAsyncReput
-  indexFileReadEnable messageIndexSafe flushDelayOffsetInterval fileReservedTime deleteWhen
-  diskMaxUsedSpaceRatio diskSpaceWarningLevelRatio diskSpaceCleanForciblyRatio cleanFileForciblyEnable
-  cleanResourceInterval deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval deleteFileBatchMax
-  destroyMapedFileIntervalForcibly redeleteHangedFileInterval replicasPerDiskPartition
-  logicalDiskSpaceCleanForciblyThreshold correctLogicMinOffsetForceInterval correctLogicMinOffsetSleepInterval
+  indexFileReadEnable messageIndexSafe flushDelayOffsetInterval destroyMapedFileIntervalForcibly
+  correctLogicMinOffsetForceInterval correctLogicMinOffsetSleepInterval
   mappedFileSwapEnable commitLogForceSwapMapInterval commitLogSwapMapInterval commitLogSwapMapReserveFileNum
   logicQueueForceSwapMapInterval logicQueueSwapMapInterval logicQueueSwapMapReserveFileNum cleanSwapedMapInterval
   maxBatchDeleteFilesNum enableCleanExpiredOffset haListenPort haMasterAddress haSendHeartbeatInterval
@@ -322,16 +394,39 @@ function checkValue(key: keyof StoreOptions, value: unknown): void {
   }
   if (typeof value === "number") {
     const [least, greatest] = RANGES[key] ?? [0, 2 ** 31 - 1];
-    if (!Number.isSafeInteger(value) || value < least || value > greatest) {
+    const isWhole = Number.isSafeInteger(value) || (FRACTIONS.has(key) && Number.isFinite(value));
+    if (!isWhole || value < least || value > greatest) {
       throw new RangeError(
-        `Cannot use option "${key}" = ${value}: expected a whole number from ${least} to ${greatest}`,
+        `Cannot use option "${key}" = ${value}: expected a ${FRACTIONS.has(key) ? "" : "whole "}number from ${least} to ${greatest}`,
       );
     }
   }
+  if (key === "deleteWhen") parseHours(value as string);
   const choices = CHOICES[key];
   if (choices && !choices.includes(value as string)) {
     throw new RangeError(
       `Cannot use option "${key}" = "${value}": expected one of ${choices.join(", ")}`,
     );
   }
+}
+
+/**
+ * The hours of `deleteWhen`.
+ *
+ * @throws {RangeError} if one of them is no hour.
+ */
+export function parseHours(deleteWhen: string): ReadonlySet<number> {
+  const hours = new Set<number>();
+  for (const part of deleteWhen.split(";")) {
+    const text = part.trim();
+    if (text === "") continue;
+    const hour = /^\d{1,2}$/.test(text) ? Number(text) : Number.NaN;
+    if (!(hour <= 23)) {
+      throw new RangeError(
+        `Cannot use option "deleteWhen" = "${deleteWhen}": expected hours from 0 to 23 with ";" between`,
+      );
+    }
+    hours.add(hour);
+  }
+  return hours;
 }

@@ -12,7 +12,9 @@ import { OverlayFileSystem } from "./io/overlay_file_system.ts";
 import { type StorePaths, storePaths } from "./io/store_paths.ts";
 import { DelayLevels } from "./message/tags_code.ts";
 import type { ResolvedOptions } from "./options.ts";
+import type { RetentionEvent } from "./retention/retention_event.ts";
 import { OpenFiles } from "./segment/open_files.ts";
+import type { PhysicalOffset } from "./units.ts";
 
 /** What surrounds a store; everything has a default. */
 export interface StoreEnvironment {
@@ -30,11 +32,20 @@ export interface StoreEnvironment {
   readonly onWarning?: (warning: string) => void;
   /** Told of each message as it becomes readable, in order. RocketMQ: `MessageArrivingListener`. */
   readonly onArrival?: (arrival: Arrival) => void;
+  /** Told of each file that was deleted and why, and of each queue that lost messages with it. */
+  readonly onRetention?: (event: RetentionEvent) => void;
+  /**
+   * Where in the log what the slowest consumer still needs begins; `undefined` if nobody needs
+   * anything. Files that hold some of it are kept, up to the option `consumerHoldMaxRatio`.
+   */
+  readonly neededFrom?: () => PhysicalOffset | undefined;
 }
 
-/** With the defaults filled in; there is none for who hears of arrivals. */
-export type ResolvedEnvironment = Required<Omit<StoreEnvironment, "onArrival">> & {
-  readonly onArrival: ((arrival: Arrival) => void) | undefined;
+type Optional = "onArrival" | "onRetention" | "neededFrom";
+
+/** With the defaults filled in; there is none for who is asked or told. */
+export type ResolvedEnvironment = Required<Omit<StoreEnvironment, Optional>> & {
+  readonly [name in Optional]: StoreEnvironment[name] | undefined;
 };
 
 /** Everything that opening a store needs. */
@@ -59,6 +70,8 @@ export function openContext(
     readOnly,
     onWarning: guarded(given.onWarning ?? emitWarning),
     onArrival: given.onArrival && guarded(given.onArrival),
+    onRetention: given.onRetention && guarded(given.onRetention),
+    neededFrom: given.neededFrom,
   };
   return {
     environment,

@@ -22,6 +22,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   read: 4,
   recovery: 4,
   stats: 4,
+  retention: 4,
 };
 /** Any floor may use these. */
 const EVERYWHERE = ["errors.ts", "options.ts", "units.ts"];

@@ -13,9 +13,20 @@ import { PutError, type StoreError } from "../errors.ts";
 import type { Clock } from "../io/clock.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import { type DispatchRequest, dispatchRequestFor } from "../message/dispatch_request.ts";
+import { HOST_V6_SIZE } from "../message/host.ts";
 import type { OutgoingRecord } from "../message/outgoing_record.ts";
 import { encodeBlank, encodeRecord } from "../message/record.ts";
-import { BLANK_SIZE, END_FILE_MIN_BLANK_LENGTH } from "../message/record_layout.ts";
+import {
+  BLANK_SIZE,
+  BORN_HOST_AT,
+  END_FILE_MIN_BLANK_LENGTH,
+  MAGIC_V1,
+  MAGIC_V2,
+  PHYSICAL_OFFSET_AT,
+  readMagic,
+  readSysFlag,
+  storeTimestampAt,
+} from "../message/record_layout.ts";
 import { takesQueueOffset } from "../message/sys_flag.ts";
 import type { DelayLevels } from "../message/tags_code.ts";
 import type { ResolvedOptions } from "../options.ts";
@@ -31,6 +42,8 @@ import { AppendGate, type Blocked } from "./append_gate.ts";
 
 /** What may wait in the write buffer without the pool, in bytes. */
 const WRITE_BUFFER_BYTES = 64 * 1024 * 1024;
+/** Bytes of a record up to the end of its STORETIMESTAMP; every record has more. */
+const HEAD_BYTES = BORN_HOST_AT + HOST_V6_SIZE + 8;
 
 /** Where the next queue offset of a queue is kept. */
 export interface QueueCursor {
@@ -219,6 +232,23 @@ export class CommitLog {
     if (!segment || offset + size > segment.start + segment.size) return undefined;
     const bytes = await this.segments.read(offset, size);
     return bytes?.length === size ? bytes : undefined;
+  }
+
+  /**
+   * When the record at `offset` was stored, in ms since the epoch. RocketMQ: `pickupStoreTimestamp`.
+   *
+   * @param limit As for {@linkcode CommitLog.read}.
+   * @returns `undefined` if no record says that it lies there.
+   * @throws {StoreError} `STORE_IO` naming file and position.
+   */
+  async storeTimeAt(offset: PhysicalOffset, limit: PhysicalOffset): Promise<number | undefined> {
+    const head = await this.read(offset, HEAD_BYTES, limit);
+    if (!head) return undefined;
+    const magic = readMagic(head, 0);
+    if (magic !== MAGIC_V1 && magic !== MAGIC_V2) return undefined;
+    if (head.readBigInt64BE(PHYSICAL_OFFSET_AT) !== BigInt(offset)) return undefined;
+    const time = Number(head.readBigInt64BE(storeTimestampAt(readSysFlag(head, 0))));
+    return Number.isSafeInteger(time) && time >= 0 ? time : undefined;
   }
 
   /** Commits and forces all, and removes the files that were made ahead. */

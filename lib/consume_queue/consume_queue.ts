@@ -72,6 +72,8 @@ export class ConsumeQueue {
   readonly #segments: SegmentQueue;
   #min: QueueOffset = 0;
   #max: QueueOffset = 0;
+  /** Where the record of message `min` lies, if that is known. */
+  #minPhysicalOffset: PhysicalOffset | undefined;
   /** End of the last unit's record; -1 without one. */
   #maxPhysicalOffset: PhysicalOffset = -1;
   /** Where the first and the last unit lead that {@linkcode ConsumeQueue.findEnd} found. */
@@ -152,6 +154,7 @@ export class ConsumeQueue {
     this.#foundLast = undefined;
     this.#begin = undefined;
     this.#min = offset;
+    this.#minPhysicalOffset = undefined;
     this.#max = offset;
     this.#written = offset;
     this.nextOffset = offset;
@@ -467,10 +470,26 @@ export class ConsumeQueue {
 
   /** Moves `min` to the first message whose record starts at `logMin` or behind it. */
   async correctMin(logMin: PhysicalOffset): Promise<void> {
-    let low = (this.#segments.first?.start ?? this.#min * UNIT_BYTES) / UNIT_BYTES;
-    this.#min = low;
-    if (this.#foundFirst && this.#foundFirst.offset >= logMin) return;
-    let high = this.#max;
+    this.#min = (this.#segments.first?.start ?? this.#min * UNIT_BYTES) / UNIT_BYTES;
+    this.#minPhysicalOffset = undefined;
+    if (this.#foundFirst && this.#foundFirst.offset >= logMin) {
+      this.#minPhysicalOffset = this.#foundFirst.offset;
+      return;
+    }
+    await this.expire(logMin);
+  }
+
+  // Retention.
+
+  /**
+   * The same while the queue is in use, after the first files of the log have been deleted: `min`
+   * never goes back. A queue without messages keeps its end, where the next one goes on.
+   */
+  async expire(logMin: PhysicalOffset): Promise<void> {
+    const end = this.#max;
+    let low = this.#min;
+    if (low === end || (this.#minPhysicalOffset ?? Number.NEGATIVE_INFINITY) >= logMin) return;
+    let high = end;
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
       const next = await this.#nextMessage(middle, high);
@@ -478,7 +497,39 @@ export class ConsumeQueue {
       if (next?.physicalOffset !== undefined && next.physicalOffset < logMin) low = next.offset + 1;
       else high = middle;
     }
-    this.#min = (await this.#nextMessage(low, this.#max))?.offset ?? this.#max;
+    const first = await this.#nextMessage(low, end);
+    this.#min = first?.offset ?? end;
+    this.#minPhysicalOffset = first?.physicalOffset;
+  }
+
+  /** Whether there are files that hold nothing but expired messages. */
+  get hasExpiredFiles(): boolean {
+    const [first, next] = this.#segments.segments;
+    return first !== undefined && next !== undefined && next.start <= this.#min * UNIT_BYTES;
+  }
+
+  /**
+   * Deletes the files in front of the one that holds `min`, the oldest first, but never the last file:
+   * its name tells where the queue goes on. Not while the queue is being forced.
+   *
+   * @returns Their paths.
+   * @throws {StoreError} `STORE_IO` naming the file.
+   */
+  async removeExpiredFiles(): Promise<string[]> {
+    const removed: string[] = [];
+    while (this.hasExpiredFiles) {
+      const first = this.#segments.first as Segment;
+      // Its next force would miss it.
+      if (this.#unforced.has(first)) break;
+      try {
+        await this.#segments.removeFirst(this.#context.fileSystem);
+      } catch (cause) {
+        const { path } = first;
+        throw new StoreError("STORE_IO", `Cannot delete ${path}`, { path, cause });
+      }
+      removed.push(first.path);
+    }
+    return removed;
   }
 
   /** The first message from `from` on and before `end`: fillers, and files that are gone, have none. */

@@ -69,6 +69,16 @@ export class ConsumeQueueFlusher<Mark> {
     return this.#thoroughRound;
   }
 
+  /** Does something to files of the queues while no round is under way. */
+  alone<T>(action: () => Promise<T>): Promise<T> {
+    const result = this.#round.then(action, action);
+    this.#round = result.then(
+      () => undefined,
+      () => undefined,
+    );
+    return result;
+  }
+
   /** No round begins by itself any more. */
   stop(): void {
     this.#closed = true;

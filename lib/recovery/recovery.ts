@@ -675,8 +675,19 @@ class Recovery {
     await inParallel([...this.#store.queues], async (queue) => {
       if (!untouched) await queue.clearBehind();
       await queue.force();
+      await this.#syncExpired(queue);
       await queue.correctMin(logMin);
     });
+  }
+
+  /** Files that a killed process deleted from the front of a queue must not come back. */
+  async #syncExpired({ directory: path, segments: [first] }: ConsumeQueue): Promise<void> {
+    if (this.#store.cleanStop || !first || first.start === 0) return;
+    try {
+      await this.#context.fileSystem.syncDirectory(path);
+    } catch (cause) {
+      throw new StoreError("STORE_IO", `Cannot sync ${path}`, { path, cause });
+    }
   }
 
   /** What a killed process wrote is in the page cache only: it becomes durable here. */

@@ -8,7 +8,9 @@
  */
 
 import { StoreError } from "../errors.ts";
+import type { FileSystem } from "../io/file_system.ts";
 import { readFully } from "../io/fully.ts";
+import { hasCode } from "../io/system_error.ts";
 import type { PhysicalOffset } from "../units.ts";
 import type { OpenFiles } from "./open_files.ts";
 import type { Segment } from "./segment.ts";
@@ -79,6 +81,33 @@ export class SegmentQueue {
     let kept = this.#segments.length;
     while (kept > 0 && (this.#segments[kept - 1] as Segment).start >= offset) kept--;
     return this.#segments.splice(kept);
+  }
+
+  /**
+   * Deletes the first file. Nobody finds it afterwards, and who is reading it reads on; its space is
+   * free, and this resolves, when the last of them is done. The deletion survives a power cut then.
+   *
+   * @throws What the file system refuses with. If the file could not be removed, it is still there.
+   */
+  async removeFirst(fileSystem: FileSystem): Promise<void> {
+    const [segment] = this.#segments as [Segment];
+    const { path } = segment;
+    const forget = (): void => {
+      this.#segments.splice(this.#segments.indexOf(segment), 1);
+    };
+    try {
+      // Open while it goes: who has found it just before reads through this handle.
+      await this.#files.use(path, async () => {
+        await fileSystem.unlink(path);
+        forget();
+      });
+    } catch (error) {
+      // Somebody else was faster.
+      if (!hasCode(error, "ENOENT")) throw error;
+      forget();
+    }
+    await fileSystem.syncDirectory(this.directory);
+    await this.#files.close(path);
   }
 
   /**

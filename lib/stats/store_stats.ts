@@ -23,6 +23,13 @@ export interface StoreStats {
   readonly pendingBytesMax: number;
   /** Puts that wait for a file or for room. */
   readonly waitingPuts: number;
+  /** Used part of the disks of the log and of the queues, 0 to 1; `undefined` if that is not known. */
+  readonly commitLogDiskRatio: number | undefined;
+  readonly consumeQueueDiskRatio: number | undefined;
+  /** A disk is so full that puts are refused. */
+  readonly diskFull: boolean;
+  /** Files of the log that retention has deleted. */
+  readonly deletedLogFiles: number;
   /** Bytes of the log that a kill would lose, a cut of the power, and those that cannot be read yet. */
   readonly behind: { readonly commit: number; readonly flush: number; readonly dispatch: number };
   /** `SYNC_FLUSH`: puts that wait for their force, and for how long the first of them has, in ms. */

@@ -249,3 +249,28 @@ t.test("text of a stranger cannot drive the terminal", async (t) => {
   t.match(out, "  (1 bytes) ff\n");
   t.match(out, "  (empty body)\n");
 });
+
+t.test("--at-time begins at the first message stored then or later on", async (t) => {
+  const { dir, expected } = openGolden(t, "expired-front");
+  const times = (expected.commitLog.records as GoldenRecord[]).filter(
+    ({ topic, queueId }) => topic === "Old" && queueId === 1,
+  );
+  const third = times[2] as GoldenRecord;
+  const first = times.find(({ storeTimestamp }) => storeTimestamp === third.storeTimestamp);
+  for (const time of [String(third.storeTimestamp), new Date(third.storeTimestamp).toISOString()]) {
+    const args = ["--topic", "Old", "--queue", "1", "--at-time", time, "--count", "1", "--json"];
+    const { out } = await forcelog("cat", dir, ...args);
+    t.equal(jsonLines(out)[0]?.offset, first?.offset, time);
+  }
+  const late = await forcelog("cat", dir, "--topic", "Old", "--at-time", "2100-01-01");
+  t.match(late, { code: 0, out: "" });
+  for (const [args, message] of [
+    [["--topic", "Old", "--at-time", "yesterday"], /Cannot use --at-time yesterday/],
+    [["--topic", "Old", "--at-time", "1", "--from", "2"], /Cannot use --from with --at-time/],
+    [["--offset", "131072", "--at-time", "1"], /Cannot use --at-time without --topic/],
+  ] as const) {
+    const { code, err } = await forcelog("cat", dir, ...args);
+    t.equal(code, 2);
+    t.match(err, message);
+  }
+});

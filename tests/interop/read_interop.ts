@@ -73,6 +73,15 @@ const GETS: readonly Read[] = [
   get("Pay", 1),
 ];
 
+const QUEUES_IN_TIME: readonly [string, number][] = [
+  ["Long", 0],
+  ["Tagged", 0],
+  ["Small", 2],
+  ["Sizes", 0],
+  ["Pay", 0],
+  ["Unknown", 0],
+];
+
 const OTHERS: readonly Read[] = [
   { read: "queue", topic: "Long" },
   { read: "queue", topic: "Small", queueId: 2 },
@@ -83,6 +92,29 @@ const OTHERS: readonly Read[] = [
   { read: "unit", topic: "Sizes", offset: 41 },
   { read: "store" },
 ];
+
+/** Times before, at, between and behind those of a log. */
+function timesOf(records: readonly { readonly storeTimestamp?: number }[]): number[] {
+  const times = records.flatMap(({ storeTimestamp }) => storeTimestamp ?? []);
+  const some = times.filter((_, i) => i % Math.ceil(times.length / 20) === 0);
+  const ends = [0, (times[0] ?? 0) - 1, (times.at(-1) ?? 0) + 1, 2 ** 42];
+  return [...new Set([...some, ...some.map((time) => time + 1), ...ends])];
+}
+
+/** What a search by time has to find, from each of these queues. */
+function byTime(queues: readonly [string, number][], times: readonly number[]): Read[] {
+  return queues.flatMap(([topic, queueId]) =>
+    times.flatMap((time) =>
+      ["LOWER", "UPPER"].map((boundary) => ({
+        read: "offsetByTime",
+        topic,
+        queueId,
+        time,
+        boundary,
+      })),
+    ),
+  );
+}
 
 /** Limits of one read, as they are and small ones; and messages that count as old. */
 function limitsOf(version: JavaVersion): Readonly<Record<string, Script["config"]>> {
@@ -162,8 +194,11 @@ if (oracle) {
           read: "lookMessageByOffset",
           offset,
         }));
+        // 4.9 answers with the nearest message, whichever side it is on.
+        const times = isVersion4(version) ? [] : timesOf(commitLog.records.filter(isRecord));
+        const searches = byTime(QUEUES_IN_TIME, times);
         for (const [name, limits] of Object.entries(limitsOf(version))) {
-          const reads = name === "usual" ? [...GETS, ...OTHERS, ...lookups] : GETS;
+          const reads = name === "usual" ? [...GETS, ...OTHERS, ...lookups, ...searches] : GETS;
           const theirs = await readWith(version, oracle, dir, limits, reads);
           const ours = await readWith("we", oracle, dir, limits, reads);
           t.equal(ours.length, reads.length);

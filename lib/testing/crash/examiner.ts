@@ -9,6 +9,7 @@
  */
 
 import { resolveOptions, type StoreOptions } from "../../options.ts";
+import type { PhysicalOffset } from "../../units.ts";
 import type { SimulatedDisk } from "../simulated_disk.ts";
 import type { CrashEvent, Entry, Ledger, LedgerView, Place } from "./ledger.ts";
 import { numberOf } from "./planned_message.ts";
@@ -32,6 +33,8 @@ export interface Examined {
   readonly opening: readonly SimulatedDisk[];
   /** The log was damaged in its middle, now or before. */
   readonly hadHoles: boolean;
+  /** Where the log of the opened store begins; 0 if it could not be opened. */
+  readonly logMin: PhysicalOffset;
 }
 
 export interface ExaminerContext {
@@ -92,6 +95,7 @@ export class Examiner {
     const opening: SimulatedDisk[] = [];
     const found = new Map<number, Place>();
     const mangled = new Map<number, string>();
+    let logMin: PhysicalOffset = 0;
     let isOpen = false;
     const stage: SimulatedStage = new SimulatedStage(
       {
@@ -109,6 +113,7 @@ export class Examiner {
     await stage.perform(async () => {
       await stage.open();
       isOpen = true;
+      logMin = Math.max(stage.store?.minPhysicalOffset ?? 0, 0);
       await look("after the crash");
       if (workload.check && stage.store) problems.push(...(await workload.check(stage.store)));
       if (!goOn) return this.#crashAgain(stage, problems);
@@ -120,7 +125,7 @@ export class Examiner {
     });
     stage.leave();
     problems.push(...stage.violations);
-    return { problems, found, mangled, onDisk, opening, hadHoles: stage.hadHoles };
+    return { problems, found, mangled, onDisk, opening, hadHoles: stage.hadHoles, logMin };
 
     async function look(when: string): Promise<void> {
       if (!stage.store) return;
@@ -175,13 +180,21 @@ export class Examiner {
   judge(examined: Examined, view: LedgerView, event: CrashEvent): string[] {
     const { ledger } = this.#context;
     const wrong = [...examined.problems];
+    const { logMin } = examined;
+    if (logMin > view.mayBeGoneBelow || logMin < view.goneBelow) {
+      wrong.push(
+        `the log begins at ${logMin}: files below ${view.goneBelow} had been deleted, and none behind ${view.mayBeGoneBelow} were to be`,
+      );
+    }
     for (const entry of ledger.entries) {
       const { number } = entry.planned;
       const place = examined.found.get(number);
       const isDue = ledger.isDue(view, number, event);
       const difference = examined.mangled.get(number);
       if (!place || difference) {
-        if (isDue) wrong.push(lost(entry, examined), ...(difference ? [difference] : []));
+        const isExpired = entry.place !== undefined && entry.place.offset < logMin;
+        if (isDue && !isExpired)
+          wrong.push(lost(entry, examined), ...(difference ? [difference] : []));
         continue;
       }
       if (!ledger.mayBeThere(view, number)) {

@@ -57,12 +57,17 @@ export interface LedgerView {
   readonly generation: number;
   readonly committed: PhysicalOffset;
   readonly flushed: PhysicalOffset;
+  /** Files of the log below may have been deleted, and those below `goneBelow` have been, durably. */
+  readonly mayBeGoneBelow: PhysicalOffset;
+  readonly goneBelow: PhysicalOffset;
 }
 
 export class Ledger {
   readonly entries: Entry[] = [];
   #states = new Uint8Array(1024);
   #generation = 0;
+  #mayBeGoneBelow: PhysicalOffset = 0;
+  #goneBelow: PhysicalOffset = 0;
   /** Counts everything that was told to it. */
   changes = 0;
   readonly counts = { acknowledged: 0, refused: 0, unknown: 0 };
@@ -77,6 +82,7 @@ export class Ledger {
     ledger.entries.push(...this.entries.map((entry) => ({ ...entry })));
     ledger.#states = this.#states.slice().fill(0).fill(SUBMITTED, 0, this.entries.length);
     ledger.#generation = this.#generation + 1;
+    ledger.#mayBeGoneBelow = this.#mayBeGoneBelow;
     return ledger;
   }
 
@@ -144,6 +150,18 @@ export class Ledger {
     );
   }
 
+  /** Retention is deleting a file of the log that ends at `end`. */
+  deleting(end: PhysicalOffset): void {
+    this.changes++;
+    this.#mayBeGoneBelow = Math.max(this.#mayBeGoneBelow, end);
+  }
+
+  /** It has been deleted, and does not come back. */
+  deleted(end: PhysicalOffset): void {
+    this.changes++;
+    this.#goneBelow = Math.max(this.#goneBelow, end);
+  }
+
   /** What had a place in the log before a `flush()` began survives a cut, once that has resolved. */
   flushed(before: readonly Entry[]): void {
     this.changes++;
@@ -169,11 +187,18 @@ export class Ledger {
   /**
    * The store was opened again: what is in it now, stays.
    *
+   * @param logMin Where its log begins.
    * @returns What should be in it and is not, or the other way round.
    */
-  reopened(found: ReadonlyMap<number, Place>): string[] {
+  reopened(found: ReadonlyMap<number, Place>, logMin: PhysicalOffset): string[] {
     this.changes++;
     const wrong: string[] = [];
+    if (logMin > this.#mayBeGoneBelow) {
+      wrong.push(`the log begins at ${logMin}, and nobody deleted a file`);
+    }
+    if (logMin < this.#goneBelow) {
+      wrong.push(`the log begins at ${logMin}, and had been deleted up to ${this.#goneBelow}`);
+    }
     for (const { planned, place: told } of this.entries) {
       const { number } = planned;
       const place = found.get(number);
@@ -186,7 +211,10 @@ export class Ledger {
         }
         this.#place(number, place);
         this.#keep(number, "cut");
-      } else if ((state & (KEPT_BY_KILL | KEPT_BY_CUT)) !== 0) {
+      } else if (
+        (state & (KEPT_BY_KILL | KEPT_BY_CUT)) !== 0 &&
+        (told?.offset ?? logMin) >= logMin
+      ) {
         wrong.push(`message ${number}, which was promised, is lost`);
       } else {
         this.#states[number] = SUBMITTED | GONE;
@@ -202,6 +230,8 @@ export class Ledger {
       generation: this.#generation,
       committed: watermarks?.committed ?? 0,
       flushed: watermarks?.flushed ?? 0,
+      mayBeGoneBelow: this.#mayBeGoneBelow,
+      goneBelow: this.#goneBelow,
     };
   }
 

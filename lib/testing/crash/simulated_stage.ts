@@ -5,12 +5,14 @@
  * @module
  */
 
+import { basename, dirname } from "node:path";
 import { StoreError } from "../../errors.ts";
 import type { FileSystem } from "../../io/file_system.ts";
 import type { PutResult } from "../../message/put_result.ts";
 import type { StoredMessage } from "../../message/record.ts";
 import { MessageStore, type StoreWatermarks } from "../../message_store.ts";
 import { type ResolvedOptions, resolveOptions, type StoreOptions } from "../../options.ts";
+import type { RetentionEvent } from "../../retention/retention_event.ts";
 import { FakeClock } from "../fake_clock.ts";
 import type { Random } from "../random.ts";
 import { SimulatedDisk, type Survival } from "../simulated_disk.ts";
@@ -185,6 +187,10 @@ export class SimulatedStage implements Stage {
     return this.#ask("checkpoint", (store) => store.checkpoint());
   }
 
+  clean(): Promise<Outcome> {
+    return this.#ask("clean", (store) => store.clean());
+  }
+
   async durable(): Promise<Outcome> {
     const offset = this.watermarks?.wrote ?? 0;
     const before = this.ledger
@@ -205,8 +211,10 @@ export class SimulatedStage implements Stage {
   /** Acknowledged messages that can be read now. */
   readable(): Entry[] {
     const dispatched = this.watermarks?.dispatched ?? 0;
+    const logMin = this.#store?.minPhysicalOffset ?? 0;
     return this.ledger
       .acknowledgedEntries()
+      .filter(({ place }) => (place as Place).offset >= logMin)
       .filter(
         ({ place, generation }) =>
           generation < this.ledger.generation || (place as Place).offset < dispatched,
@@ -222,7 +230,10 @@ export class SimulatedStage implements Stage {
       const wrong = message
         ? (this.#misplaced(entry, message) ?? planned.difference(message))
         : "there is none";
-      if (wrong) this.violations.push(`message ${number} as read by ${how}: ${wrong}`);
+      // Its file may have been deleted meanwhile.
+      const isExpired = !message && (place as Place).offset < (this.#store?.minPhysicalOffset ?? 0);
+      if (wrong && !isExpired)
+        this.violations.push(`message ${number} as read by ${how}: ${wrong}`);
     };
     const outcome = await this.#ask("lookup", async (store) => {
       seen("its id", await store.lookup(messageId as string));
@@ -281,6 +292,9 @@ export class SimulatedStage implements Stage {
         fileSystem: this.#directions.wrap?.(base) ?? base,
         clock,
         onWarning: (warning: string) => this.warnings.push(warning),
+        onRetention: (event: RetentionEvent) => {
+          if (event.kind === "logFile") this.ledger.deleted(event.offset + event.size);
+        },
       };
       let opened: MessageStore | undefined;
       const outcome = await this.#watch("open", async () => {
@@ -298,7 +312,8 @@ export class SimulatedStage implements Stage {
       // One that passes for whole and is not, nobody was promised.
       if (planned && !planned.difference(record)) found.set(planned.number, placeOf(record));
     }
-    this.violations.push(...this.ledger.reopened(found));
+    const logMin = Math.max(this.#store.minPhysicalOffset, 0);
+    this.violations.push(...this.ledger.reopened(found, logMin));
   }
 
   #start(disk: SimulatedDisk, clock: FakeClock, callsBefore: number, traceBefore: string): Process {
@@ -313,11 +328,19 @@ export class SimulatedStage implements Stage {
         clock,
         onCall: (call) => {
           if (started.dead) return { kind: "hang" };
+          this.#noteDeletion(call);
           return onCall?.(callsBefore + call.number, call);
         },
       }),
     };
     return started;
+  }
+
+  /** A file of the log that goes, and is none behind its end, goes by retention. */
+  #noteDeletion({ name, path }: Call): void {
+    if (name !== "unlink" || basename(dirname(path)) !== "commitlog") return;
+    const end = Number(basename(path)) + this.resolved.mappedFileSizeCommitLog;
+    if (end <= (this.watermarks?.flushed ?? 0)) this.ledger.deleting(end);
   }
 
   #plan(specs: readonly MessageSpec[]): PlannedMessage[] {

@@ -196,8 +196,8 @@ async function readQueue(
   const min = store.minOffset(topic, queueId);
   const max = store.maxOffset(topic, queueId);
   let seen = 0;
-  // Those before the first message are no longer shown.
-  let lost = min;
+  // Those before the first message are no longer shown; with the front of the log they went, too.
+  let lost = store.minPhysicalOffset > 0 ? 0 : min;
   let standIns: QueueUnit[] = [];
   for (let from = min; from < max; ) {
     const units = await store.units({ topic, queueId, from });

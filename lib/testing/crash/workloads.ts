@@ -314,6 +314,38 @@ const light: Workload = {
   },
 };
 
+const expiring: Workload = {
+  name: "expiring",
+  about: "files of the log are deleted, asked for and by themselves, and the queues follow",
+  options: () =>
+    small({
+      mappedFileSizeConsumeQueue: 60,
+      commitLogMaxBytes: 12 * KIB,
+      deleteWhen: "",
+      flushConsumeQueueLeastPages: 0,
+      flushIntervalConsumeQueue: 100,
+    }),
+  async run(stage) {
+    const some = (count: number, topic: string) =>
+      putAll(
+        stage,
+        numbered(count, (i) => ({ topic, queueId: i % 2, bodyBytes: 400 + ((i * 397) % 900) })),
+      );
+    await some(3, "early");
+    await some(14, "expiring");
+    await stage.clean();
+    await stage.readBack(2);
+    await Promise.all([some(9, "expiring"), stage.clean(), stage.clean()]);
+    await stage.kill();
+    await some(7, "expiring");
+    await stage.pass(75_000);
+    await some(6, "expiring");
+    await Promise.all([stage.clean(), stage.put({ topic: "early" })]);
+    await stage.reopen();
+    await stage.readBack(2);
+  },
+};
+
 /** Whatever chance has it do. */
 const random: Workload = {
   name: "random",
@@ -444,6 +476,6 @@ const config: Workload = {
 export const WORKLOADS: ReadonlyMap<string, Workload> = new Map(
   [
     ...[first, rolls, queues, batches, loose, time, reopen, large, keys, behind, elsewhere],
-    ...[light, config, random],
+    ...[light, config, expiring, random],
   ].map((workload) => [workload.name, workload]),
 );
