@@ -26,6 +26,7 @@ import {
   type Watermarks,
   writeCheckpoint,
 } from "../checkpoint/store_checkpoint.ts";
+import { noteFailedSync } from "../checkpoint/sync_failed_file.ts";
 import { findNextRecord, type ScanStep, scanLog } from "../commit_log/log_scanner.ts";
 import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import { isFiller, unitOffset, unitSize } from "../consume_queue/queue_unit.ts";
@@ -697,6 +698,8 @@ class Recovery {
       try {
         await this.#context.files.use(path, (file) => file.fdatasync());
       } catch (cause) {
+        // The next open would find in the page cache what this sync did not bring to the device.
+        await noteFailedSync(this.#context.fileSystem, this.#context.paths.syncFailed);
         throw new StoreError("STORE_IO", `Cannot sync ${path}`, { path, cause });
       }
     }

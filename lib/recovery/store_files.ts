@@ -50,7 +50,7 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
   const { fileSystem, files, paths } = context;
   /** Names by identity: through links one file may bear two, and be written to as both. */
   const names = new Map<string, string>();
-  const index = (await list(fileSystem, paths.index)).map(({ name }) => join(paths.index, name));
+  const index = await listIndex(fileSystem, paths.index);
   for (const path of [paths.checkpoint, paths.abort, paths.lock, ...index]) {
     const identity = await identityOf(fileSystem, path);
     if (identity !== undefined) names.set(identity, path);
@@ -208,6 +208,15 @@ async function identityOf(fileSystem: FileSystem, path: string): Promise<string 
   } catch (cause) {
     if ((cause as { code?: string }).code === "ENOENT") return undefined;
     throw new StoreError("STORE_IO", `Cannot look at ${path}`, { path, cause });
+  }
+}
+
+/** Paths of what is in the folder of the index; whatever else bears its name is the index's to tell. */
+async function listIndex(fileSystem: FileSystem, path: string): Promise<string[]> {
+  try {
+    return (await fileSystem.readdir(path)).map(({ name }) => join(path, name));
+  } catch {
+    return [];
   }
 }
 
