@@ -12,7 +12,7 @@
  * @module
  */
 
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { StoreError } from "../errors.ts";
 import { createDirectory, createFile, removeFile } from "../io/directory.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
@@ -573,6 +573,8 @@ export class ConsumeQueue {
 
   async #create(start: number, position: number, units: Buffer): Promise<void> {
     const { fileSystem, files, staging, fileSize } = this.#context;
+    // Each by itself: a process that was killed may have left the topic's without its sync.
+    await createDirectory(fileSystem, dirname(this.directory));
     await createDirectory(fileSystem, this.directory);
     const segment = segmentOf(this.directory, start, fileSize);
     const front = position > 0 ? [fillerUnits(position / UNIT_BYTES)] : [];
