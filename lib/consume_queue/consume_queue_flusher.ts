@@ -10,6 +10,7 @@
 
 import { StoreError } from "../errors.ts";
 import type { Clock, Timer } from "../io/clock.ts";
+import { OneAtATime } from "../io/one_at_a_time.ts";
 import { inParallel } from "../io/parallel.ts";
 import type { ResolvedOptions } from "../options.ts";
 import { OS_PAGE_SIZE } from "../units.ts";
@@ -39,7 +40,7 @@ export class ConsumeQueueFlusher<Mark> {
   readonly #context: FlusherContext<Mark>;
   #timer: Timer | undefined;
   #lastThoroughAt: number;
-  #round: Promise<void> = Promise.resolve();
+  readonly #rounds = new OneAtATime();
   #thoroughRound: Promise<void> | undefined;
   #closed = false;
   /** A sync that failed is never tried again. */
@@ -71,12 +72,7 @@ export class ConsumeQueueFlusher<Mark> {
 
   /** Does something to files of the queues while no round is under way. */
   alone<T>(action: () => Promise<T>): Promise<T> {
-    const result = this.#round.then(action, action);
-    this.#round = result.then(
-      () => undefined,
-      () => undefined,
-    );
-    return result;
+    return this.#rounds.run(action);
   }
 
   /** No round begins by itself any more. */
@@ -88,7 +84,7 @@ export class ConsumeQueueFlusher<Mark> {
   /** Waits for the round under way; none comes after it. */
   async close(): Promise<void> {
     this.stop();
-    await this.#round.catch(() => undefined);
+    await this.#rounds.idle();
   }
 
   #arm(ms: number): void {
@@ -119,8 +115,8 @@ export class ConsumeQueueFlusher<Mark> {
 
   /** One round at a time; each begins when the one before has ended, well or not. */
   #after(round: () => Promise<void>): Promise<void> {
-    const result = this.#round.then(round, round);
-    this.#round = result.catch((error: unknown) => {
+    const result = this.#rounds.run(round);
+    result.catch((error: unknown) => {
       if (error instanceof StoreError) this.#context.warn(error);
     });
     return result;

@@ -9,6 +9,7 @@
 
 import type { IndexMark } from "../checkpoint/store_checkpoint.ts";
 import { removeFile } from "../io/directory.ts";
+import { OneAtATime } from "../io/one_at_a_time.ts";
 import type { DispatchRequest } from "../message/dispatch_request.ts";
 import { TRANSACTION_ROLLBACK_TYPE } from "../message/sys_flag.ts";
 import type { PhysicalOffset } from "../units.ts";
@@ -79,7 +80,7 @@ export class KeyIndex {
   #request: DispatchRequest | undefined;
   #done: ReadonlySet<number> | undefined;
   /** One write after the other. */
-  #work: Promise<void> = Promise.resolve();
+  readonly #work = new OneAtATime();
 
   constructor(context: IndexFileContext) {
     this.#context = context;
@@ -89,7 +90,7 @@ export class KeyIndex {
   async open<T extends { readonly files: readonly IndexFile[] }>(
     load: () => Promise<T>,
   ): Promise<T> {
-    return this.#after(async () => {
+    return this.#work.run(async () => {
       const loaded = await load();
       this.#files = loaded.files;
       return loaded;
@@ -198,7 +199,7 @@ export class KeyIndex {
 
   /** Writes what is in memory to the files; full files are made durable. */
   commit(): Promise<void> {
-    return this.#after(async () => {
+    return this.#work.run(async () => {
       for (const file of this.#dirtyFiles()) {
         if (file.isFull) await file.force();
         else await file.commit();
@@ -212,7 +213,7 @@ export class KeyIndex {
    * @throws {StoreError} `STORE_IO`, or `STORE_FILES_VANISHED`; see {@linkcode isBroken}.
    */
   force(): Promise<void> {
-    return this.#after(async () => {
+    return this.#work.run(async () => {
       for (const file of this.#dirtyFiles()) await file.force();
     });
   }
@@ -305,15 +306,6 @@ export class KeyIndex {
 
   #dirtyFiles(): IndexFile[] {
     return this.#files.filter((file) => file.isDirty);
-  }
-
-  #after<T>(action: () => Promise<T>): Promise<T> {
-    const result = this.#work.then(action);
-    this.#work = result.then(
-      () => undefined,
-      () => undefined,
-    );
-    return result;
   }
 }
 

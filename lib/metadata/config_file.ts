@@ -18,6 +18,7 @@ import { StoreError } from "../errors.ts";
 import { createDirectory, moveFile, replaceFile } from "../io/directory.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import { readFully } from "../io/fully.ts";
+import { OneAtATime } from "../io/one_at_a_time.ts";
 import { hasCode } from "../io/system_error.ts";
 import { type ConfigObject, ConfigSyntaxError, parseConfig } from "./config_json.ts";
 
@@ -43,7 +44,7 @@ export class ConfigFile {
   readonly #context: ConfigContext;
   /** What the file says, if that is a whole text. */
   #bytes: Uint8Array | undefined;
-  #writing: Promise<void> = Promise.resolve();
+  readonly #writing = new OneAtATime();
   #next: Promise<void> | undefined;
 
   constructor(context: ConfigContext, name: string) {
@@ -92,7 +93,7 @@ export class ConfigFile {
    * @throws {StoreError} `STORE_IO`: the file says what it said before, or what it should.
    */
   save(format: () => Promise<Uint8Array>, saved: () => void): Promise<void> {
-    this.#next ??= this.#after(async () => {
+    this.#next ??= this.#writing.run(async () => {
       this.#next = undefined;
       const bytes = await format();
       try {
@@ -104,13 +105,6 @@ export class ConfigFile {
       }
     });
     return this.#next;
-  }
-
-  /** One at a time. */
-  #after(action: () => Promise<void>): Promise<void> {
-    const result = this.#writing.then(action);
-    this.#writing = result.catch(() => undefined);
-    return result;
   }
 
   async #replace(content: Uint8Array): Promise<void> {

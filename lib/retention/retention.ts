@@ -14,6 +14,7 @@ import type { CommitLog } from "../commit_log/commit_log.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import type { Clock, Timer } from "../io/clock.ts";
 import type { FileSystem } from "../io/file_system.ts";
+import { OneAtATime } from "../io/one_at_a_time.ts";
 import { parseHours, type ResolvedOptions } from "../options.ts";
 import type { PhysicalOffset } from "../units.ts";
 import { DiskGauge } from "./disk_gauge.ts";
@@ -58,7 +59,7 @@ export class Retention {
   readonly #queueCleaner: QueueCleaner;
   readonly #hours: ReadonlySet<number>;
   #timer: Timer | undefined;
-  #run: Promise<void> = Promise.resolve();
+  readonly #runs = new OneAtATime();
   #closed = false;
   #endPause: (() => void) | undefined;
   /** Where the log began when the queues were last brought in line with it. */
@@ -104,9 +105,7 @@ export class Retention {
    * @throws {StoreError} `STORE_IO`, or what kept the queues from being written.
    */
   clean({ manual = false }: CleanRequest = {}): Promise<void> {
-    const run = this.#run.then(() => this.#clean(manual));
-    this.#run = run.catch(() => undefined);
-    return run;
+    return this.#runs.run(() => this.#clean(manual));
   }
 
   /** Ends a run after the file that it is at; none comes after it. */
@@ -114,7 +113,7 @@ export class Retention {
     this.#closed = true;
     this.#timer?.cancel();
     this.#endPause?.();
-    await this.#run;
+    await this.#runs.idle();
   }
 
   #arm(ms: number): void {
