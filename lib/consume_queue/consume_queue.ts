@@ -30,17 +30,11 @@ import {
   isMarkedLost,
   isUnit,
   isUnitOffset,
+  type RecordPlace,
   UNIT_BYTES,
   unitOffset,
-  unitSize,
+  unitPlace,
 } from "./queue_unit.ts";
-
-/** Where a unit leads. */
-export interface UnitPlace {
-  readonly offset: PhysicalOffset;
-  /** Of the record, in bytes. */
-  readonly size: number;
-}
 
 /** What a queue needs of its store. */
 export interface QueueContext {
@@ -77,8 +71,8 @@ export class ConsumeQueue {
   /** End of the last unit's record; -1 without one. */
   #maxPhysicalOffset: PhysicalOffset = -1;
   /** Where the first and the last unit lead that {@linkcode ConsumeQueue.findEnd} found. */
-  #foundFirst: UnitPlace | undefined;
-  #foundLast: UnitPlace | undefined;
+  #foundFirst: RecordPlace | undefined;
+  #foundLast: RecordPlace | undefined;
   /** Where the queue begins, if nothing vouches for what is in the files before it. */
   #begin: QueueOffset | undefined;
   /** Units below are in files. */
@@ -120,7 +114,7 @@ export class ConsumeQueue {
   }
 
   /** Where the last unit leads that {@linkcode ConsumeQueue.findEnd} found, if it is no filler. */
-  get foundLast(): UnitPlace | undefined {
+  get foundLast(): RecordPlace | undefined {
     return this.#foundLast;
   }
 
@@ -317,14 +311,14 @@ export class ConsumeQueue {
       end = page;
       break;
     }
-    let last: UnitPlace | undefined;
+    let last: RecordPlace | undefined;
     let endsInFiller = false;
     scan: while (this.#segments.find(end * UNIT_BYTES)) {
       const units = await this.#read(end, Math.min(end + SEARCH_UNITS, this.#fileEnd(end)));
       for (let at = 0; at < units.length; at += UNIT_BYTES, end++) {
         if (!isUnitBelow(units, at, limit)) break scan;
         endsInFiller = isFiller(units, at);
-        if (!endsInFiller) last = placeAt(units, at);
+        if (!endsInFiller) last = unitPlace(units, at);
       }
     }
     this.#moveTo(end);
@@ -343,11 +337,11 @@ export class ConsumeQueue {
     return lastNonZero(units) >= 0;
   }
 
-  async #placeOfUnit(offset: QueueOffset, limit: PhysicalOffset): Promise<UnitPlace | undefined> {
+  async #placeOfUnit(offset: QueueOffset, limit: PhysicalOffset): Promise<RecordPlace | undefined> {
     if (!this.#segments.first) return undefined;
     const unit = await this.#read(offset, offset + 1);
     const leads = isUnitBelow(unit, 0, limit) && !isFiller(unit, 0);
-    return leads ? placeAt(unit, 0) : undefined;
+    return leads ? unitPlace(unit, 0) : undefined;
   }
 
   /** Whether a unit from `from` on leads below `limit`; looks as far as there are any units. */
@@ -600,10 +594,6 @@ export class ConsumeQueue {
     if (left === 0) this.#tail = undefined;
     else (this.#tail as Buffer).copyWithin(0, from, from + left);
   }
-}
-
-function placeAt(units: Buffer, at: number): UnitPlace {
-  return { offset: unitOffset(units, at), size: unitSize(units, at) };
 }
 
 function isUnitBelow(units: Buffer, at: number, limit: PhysicalOffset): boolean {

@@ -41,6 +41,13 @@ export interface QueueUnit {
   readonly tagsCode: bigint;
 }
 
+/** Where a record lies. */
+export interface RecordPlace {
+  readonly offset: PhysicalOffset;
+  /** In bytes. */
+  readonly size: number;
+}
+
 /** @param tagsCode A safe integer: a hash of 32 bits or a time in ms. */
 export function encodeUnit(
   target: Buffer,
@@ -98,6 +105,11 @@ function roundedOffset(bytes: Buffer, at: number): number {
 
 export function unitSize(bytes: Buffer, at: number): number {
   return bytes.readInt32BE(at + SIZE_AT);
+}
+
+/** Where the unit leads. @throws {RangeError} if the offset is no safe integer. */
+export function unitPlace(bytes: Buffer, at: number): RecordPlace {
+  return { offset: unitOffset(bytes, at), size: unitSize(bytes, at) };
 }
 
 /** The low 32 bits of the tags code, signed: what a tag filter compares. */

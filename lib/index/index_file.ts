@@ -18,7 +18,7 @@
 import { StoreError } from "../errors.ts";
 import { createDirectory, createFile } from "../io/directory.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
-import { readFully, writeFully } from "../io/fully.ts";
+import { writeFully } from "../io/fully.ts";
 import { hasCode } from "../io/system_error.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
 import type { FilePosition, PhysicalOffset } from "../units.ts";
@@ -390,16 +390,8 @@ export class IndexFile {
   /** @returns Whether the file has so many bytes there. */
   async #read(bytes: Buffer, position: FilePosition): Promise<boolean> {
     const { files } = this.#context;
-    return this.#doing("read", async () => {
-      const handle = files.ready(this.path);
-      if (handle?.preadIfCached(bytes, position) === bytes.length) {
-        files.turn.spend(bytes.length);
-        if (files.turn.over) await files.turn.next();
-        return true;
-      }
-      const got = await files.use(this.path, (file) => readFully(file, bytes, position));
-      return got === bytes.length;
-    });
+    const got = await this.#doing("read", () => files.read(this.path, bytes, position));
+    return got === bytes.length;
   }
 
   async #doing<T>(what: string, action: () => Promise<T>): Promise<T> {

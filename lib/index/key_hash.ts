@@ -6,19 +6,14 @@
  * @module
  */
 
-/** Between topic and key (`IndexService.buildKey`). */
-const SEPARATOR = 35;
+import { javaStringHash } from "../message/java_string.ts";
 
-/** Java's hash of a text that begins with what `hash` is of, and goes on with `text` from `from` to `to`. */
-export function hashOn(hash: number, text: string, from = 0, to = text.length): number {
-  let h = hash;
-  for (let i = from; i < to; i++) h = (Math.imul(31, h) + text.charCodeAt(i)) | 0;
-  return h;
-}
+/** Between topic and key (`IndexService.buildKey`). */
+const SEPARATOR = "#";
 
 /** Hash of `topic#`: what the keys of a topic begin with. */
 export function topicHash(topic: string): number {
-  return (Math.imul(31, hashOn(0, topic)) + SEPARATOR) | 0;
+  return javaStringHash(SEPARATOR, javaStringHash(topic));
 }
 
 /** The entry's hash: no sign, and 0 for the int32 that has no positive counterpart. */

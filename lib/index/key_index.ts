@@ -11,6 +11,7 @@ import type { IndexMark } from "../checkpoint/store_checkpoint.ts";
 import { removeFile } from "../io/directory.ts";
 import { OneAtATime } from "../io/one_at_a_time.ts";
 import type { DispatchRequest } from "../message/dispatch_request.ts";
+import { javaStringHash } from "../message/java_string.ts";
 import { TRANSACTION_ROLLBACK_TYPE } from "../message/sys_flag.ts";
 import type { PhysicalOffset } from "../units.ts";
 import { IndexFile, type IndexFileContext } from "./index_file.ts";
@@ -24,7 +25,7 @@ import {
   headerBehind,
   indexName,
 } from "./index_format.ts";
-import { hashOn, keyHash, topicHash } from "./key_hash.ts";
+import { keyHash, topicHash } from "./key_hash.ts";
 
 /** Key text of a tag, between topic and tag (RocketMQ 5.4: index type "T"). */
 export const TAG_KEY_PREFIX = "T#";
@@ -147,7 +148,7 @@ export class KeyIndex {
    */
   async *search(search: IndexSearch): AsyncGenerator<IndexHit, void, void> {
     const { begin, end, at } = search;
-    const hash = keyHash(hashOn(topicHash(search.topic), search.key));
+    const hash = keyHash(javaStringHash(search.key, topicHash(search.topic)));
     const files = this.#files;
     let { before } = search;
     const entry = Buffer.alloc(ENTRY_BYTES);
@@ -267,17 +268,17 @@ export class KeyIndex {
     if (keys === undefined && uniqKey === undefined && tags === undefined) return;
     if ((request.sysFlag & TRANSACTION_ROLLBACK_TYPE) === TRANSACTION_ROLLBACK_TYPE) return;
     const topic = this.#topicHash(request.topic);
-    if (uniqKey !== undefined) visit(keyHash(hashOn(topic, uniqKey)));
+    if (uniqKey !== undefined) visit(keyHash(javaStringHash(uniqKey, topic)));
     if (keys !== undefined) {
       let start = 0;
       for (let i = 0; i <= keys.length; i++) {
         if (i < keys.length && keys.charCodeAt(i) !== SPACE) continue;
-        if (i > start) visit(keyHash(hashOn(topic, keys, start, i)));
+        if (i > start) visit(keyHash(javaStringHash(keys, topic, start, i)));
         start = i + 1;
       }
     }
     if (tags !== undefined && tags !== "") {
-      visit(keyHash(hashOn(hashOn(topic, TAG_KEY_PREFIX), tags)));
+      visit(keyHash(javaStringHash(tags, javaStringHash(TAG_KEY_PREFIX, topic))));
     }
   }
 

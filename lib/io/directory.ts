@@ -150,7 +150,8 @@ async function discard(fs: FileSystem, name: string, handle: FileHandle): Promis
   await Promise.allSettled([handle.close(), fs.unlink(name)]);
 }
 
-async function exists(fs: FileSystem, path: string): Promise<boolean> {
+/** Whether there is anything at `path`. */
+export async function exists(fs: FileSystem, path: string): Promise<boolean> {
   try {
     await fs.stat(path);
     return true;

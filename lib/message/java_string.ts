@@ -14,11 +14,13 @@ const UNPAIRED_SURROGATE = /\p{Surrogate}/gu;
 /**
  * Java's `String.hashCode`: `h = 31 h + c` over the UTF-16 code units, modulo 2^32.
  *
+ * @param before The hash of what comes before the text.
+ * @param from Where in the text it begins, and `to` where it ends; without these all of it.
  * @returns A signed int32.
  */
-export function javaStringHash(text: string): number {
-  let hash = 0;
-  for (let i = 0; i < text.length; i++) hash = (Math.imul(31, hash) + text.charCodeAt(i)) | 0;
+export function javaStringHash(text: string, before = 0, from = 0, to = text.length): number {
+  let hash = before;
+  for (let i = from; i < to; i++) hash = (Math.imul(31, hash) + text.charCodeAt(i)) | 0;
   return hash;
 }
 

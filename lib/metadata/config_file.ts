@@ -15,7 +15,7 @@
 
 import { basename, join } from "node:path";
 import { StoreError } from "../errors.ts";
-import { createDirectory, moveFile, replaceFile } from "../io/directory.ts";
+import { createDirectory, exists, moveFile, replaceFile } from "../io/directory.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import { readFully } from "../io/fully.ts";
 import { OneAtATime } from "../io/one_at_a_time.ts";
@@ -187,14 +187,4 @@ interface Damaged {
   /** In bytes: an empty file holds nothing to keep. */
   readonly size: number;
   readonly error: StoreError;
-}
-
-async function exists(fileSystem: FileSystem, path: string): Promise<boolean> {
-  try {
-    await fileSystem.stat(path);
-    return true;
-  } catch (error) {
-    if (hasCode(error, "ENOENT")) return false;
-    throw error;
-  }
 }

@@ -12,8 +12,10 @@ import {
   isFiller,
   isMarkedLost,
   isUnit,
+  type RecordPlace,
   UNIT_BYTES,
   unitOffset,
+  unitPlace,
   unitSize,
 } from "../consume_queue/queue_unit.ts";
 import { StoreError } from "../errors.ts";
@@ -36,7 +38,7 @@ import {
 import { topicOf } from "../message/topic.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
-import { type RecordPlace, RecordWindow } from "./record_window.ts";
+import { RecordWindow } from "./record_window.ts";
 import { TagFilter } from "./tag_filter.ts";
 
 /** RocketMQ's `GetMessageStatus`, of those that a store gives. */
@@ -257,7 +259,7 @@ class Scan {
     for (let at = 0; at < units.length; at += UNIT_BYTES) {
       const queueOffset = first + at / UNIT_BYTES;
       if (!isUnit(units, at)) return this.#stopAt(queueOffset, this.#damagedUnit(queueOffset));
-      const place = { offset: unitOffset(units, at), size: unitSize(units, at) };
+      const place = unitPlace(units, at);
       if (this.#isFull(place) || this.#bytes >= this.#maxBytes) return true;
       this.#pulled = place.offset;
       this.#next = queueOffset + 1;
@@ -327,7 +329,7 @@ class Scan {
     for (let at = from + UNIT_BYTES; at < units.length && isUnit(units, at); at += UNIT_BYTES) {
       if (isFiller(units, at) || (this.#filter && !this.#mayPass(this.#filter, units, at)))
         continue;
-      yield { offset: unitOffset(units, at), size: unitSize(units, at) };
+      yield unitPlace(units, at);
     }
   }
 

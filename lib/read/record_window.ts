@@ -5,6 +5,7 @@
  */
 
 import type { CommitLog } from "../commit_log/commit_log.ts";
+import type { RecordPlace } from "../consume_queue/queue_unit.ts";
 import type { PhysicalOffset } from "../units.ts";
 
 /** Bytes read at once; as many as one `get` returns by default. */
@@ -13,13 +14,6 @@ const WINDOW_BYTES = 256 * 1024;
 const WINDOW_RECORDS = 64;
 /** Bytes between two records that it is cheaper to read along. */
 const GAP_BYTES_MAX = 4096;
-
-/** Where a record lies. */
-export interface RecordPlace {
-  readonly offset: PhysicalOffset;
-  /** In bytes. */
-  readonly size: number;
-}
 
 /** Records that are read together. */
 interface Plan {

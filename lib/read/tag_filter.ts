@@ -18,7 +18,7 @@ export class TagFilter {
 
   private constructor(tags: ReadonlySet<string>) {
     this.#tags = tags;
-    this.#hashes = new Set([...tags].map(javaStringHash));
+    this.#hashes = new Set([...tags].map((tag) => javaStringHash(tag)));
   }
 
   /** @returns The filter, or `undefined` if everything passes: `"*"`, an empty text, or none. */

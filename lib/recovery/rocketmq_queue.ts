@@ -6,7 +6,13 @@
  */
 
 import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
-import { FILLER_SIZE, UNIT_BYTES, unitOffset, unitSize } from "../consume_queue/queue_unit.ts";
+import {
+  FILLER_SIZE,
+  type RecordPlace,
+  UNIT_BYTES,
+  unitPlace,
+  unitSize,
+} from "../consume_queue/queue_unit.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
 import { SegmentQueue } from "../segment/segment_queue.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
@@ -16,12 +22,7 @@ const FILES_RECOVERED = 3;
 /** Units read at once. */
 const PAGE_UNITS = 2048;
 
-interface Unit {
-  readonly offset: PhysicalOffset;
-  readonly size: number;
-}
-
-const NOTHING: Unit = { offset: 0, size: 0 };
+const NOTHING: RecordPlace = { offset: 0, size: 0 };
 
 export class RocketmqQueue {
   readonly topic: string;
@@ -39,7 +40,7 @@ export class RocketmqQueue {
   readonly #segments: SegmentQueue;
   /** First units of its files. */
   #files: QueueOffset[];
-  readonly #appended = new Map<QueueOffset, Unit>();
+  readonly #appended = new Map<QueueOffset, RecordPlace>();
   #page: { readonly from: QueueOffset; readonly bytes: Buffer } | undefined;
 
   constructor(queue: ConsumeQueue, files: OpenFiles, fileSize: number) {
@@ -113,7 +114,7 @@ export class RocketmqQueue {
     this.max = 0;
   }
 
-  async #unit(queueOffset: QueueOffset): Promise<Unit> {
+  async #unit(queueOffset: QueueOffset): Promise<RecordPlace> {
     const appended = this.#appended.get(queueOffset);
     if (appended) return appended;
     const at = queueOffset - (this.#page?.from ?? Number.POSITIVE_INFINITY);
@@ -125,7 +126,7 @@ export class RocketmqQueue {
     const { from, bytes } = this.#page as { from: QueueOffset; bytes: Buffer };
     const position = (queueOffset - from) * UNIT_BYTES;
     try {
-      return { offset: unitOffset(bytes, position), size: unitSize(bytes, position) };
+      return unitPlace(bytes, position);
     } catch {
       // Beyond 2^53: no offset of any log.
       return { offset: Number.MAX_SAFE_INTEGER, size: unitSize(bytes, position) };

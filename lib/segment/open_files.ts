@@ -7,6 +7,7 @@
 
 import { StoreError } from "../errors.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
+import { readFully } from "../io/fully.ts";
 import { Turn } from "./turn.ts";
 
 /** Handles kept open beyond those in use. */
@@ -47,6 +48,20 @@ export class OpenFiles {
       if (file.uses === 0) file.unused?.();
       if (this.#files.size > this.#max) this.#closeUnused();
     }
+  }
+
+  /**
+   * Reads into `buffer`: at once if all of it lies in the page cache, otherwise on a thread.
+   *
+   * @returns Bytes read; fewer only at the end of the file.
+   */
+  async read(path: string, buffer: Uint8Array, position: number): Promise<number> {
+    if (this.ready(path)?.preadIfCached(buffer, position) === buffer.length) {
+      this.turn.spend(buffer.length);
+      if (this.turn.over) await this.turn.next();
+      return buffer.length;
+    }
+    return this.use(path, (file) => readFully(file, buffer, position));
   }
 
   /** The handle if the file is open: only for a call that ends before anything else runs. */

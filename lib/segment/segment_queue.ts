@@ -124,14 +124,7 @@ export class SegmentQueue {
     const wanted = Math.min(length, segment.size - position);
     const buffer = Buffer.allocUnsafeSlow(wanted);
     try {
-      const handle = this.#files.ready(segment.path);
-      if (handle?.preadIfCached(buffer, position) === wanted) {
-        const { turn } = this.#files;
-        turn.spend(wanted);
-        if (turn.over) await turn.next();
-        return buffer;
-      }
-      const got = await this.#files.use(segment.path, (file) => readFully(file, buffer, position));
+      const got = await this.#files.read(segment.path, buffer, position);
       return got === wanted ? buffer : buffer.subarray(0, got);
     } catch (cause) {
       throw this.#cannotRead(segment, position, wanted, cause);

@@ -1,7 +1,8 @@
 import t, { type Test } from "tap";
 import type { CommitLog } from "../../lib/commit_log/commit_log.ts";
+import type { RecordPlace } from "../../lib/consume_queue/queue_unit.ts";
 import { StoreError } from "../../lib/errors.ts";
-import { type RecordPlace, RecordWindow } from "../../lib/read/record_window.ts";
+import { RecordWindow } from "../../lib/read/record_window.ts";
 
 const KIB = 1024;
 const FILE = 1024 * KIB;
