@@ -746,10 +746,7 @@ export class MessageStore {
    * @throws {TypeError} if the store is open for reading only.
    */
   async clean(request: CleanRequest = {}): Promise<void> {
-    this.#checkOpen();
-    if (this.#environment.readOnly) {
-      throw new TypeError(`Cannot clean ${this.#paths.root}: it is open for reading only`);
-    }
+    this.#checkWritable("clean");
     await this.#retention.clean(request);
   }
 
@@ -760,14 +757,6 @@ export class MessageStore {
     const { pipeline } = this.#log;
     const { wrote, committed, flushed } = pipeline;
     const { forceTimes, putTimes } = statistics;
-    const topics = new Map<string, { topic: string; messages: number; bytes: number }>();
-    for (const { topic, put } of this.#queues) {
-      if (put.puts === 0) continue;
-      const total = topics.get(topic) ?? { topic, messages: 0, bytes: 0 };
-      total.messages += put.messages;
-      total.bytes += put.bytes;
-      topics.set(topic, total);
-    }
     return {
       ...this.#puts.counters,
       ...pipeline.counters,
@@ -798,7 +787,9 @@ export class MessageStore {
       },
       gets: { ...statistics.gets },
       perSecond: statistics.rates(),
-      topics: [...topics.values()],
+      topics: [...statistics.topics()]
+        .filter(([, { puts }]) => puts > 0)
+        .map(([topic, { messages, bytes }]) => ({ topic, messages, bytes })),
       commitLogDiskRatio: this.#retention.gauge.logRatio,
       consumeQueueDiskRatio: this.#retention.gauge.queuesRatio,
       diskFull: this.#retention.gauge.refusal !== undefined,
@@ -902,11 +893,11 @@ export class MessageStore {
     );
   }
 
-  /** For what is kept beside the messages. */
-  #checkWritable(): void {
+  /** For whatever changes the store other than a put. */
+  #checkWritable(what = "change"): void {
     this.#checkOpen();
     if (!this.#environment.readOnly) return;
-    throw new TypeError(`Cannot change ${this.#paths.root}: it is open for reading only`);
+    throw new TypeError(`Cannot ${what} ${this.#paths.root}: it is open for reading only`);
   }
 
   /** What can be read now survives a power cut once this resolves. */

@@ -11,6 +11,7 @@ import {
   changeAttributes,
   GROUP_ATTRIBUTES,
 } from "./attributes.ts";
+import { ConfigEntries } from "./config_entries.ts";
 import {
   booleanIn,
   byName,
@@ -19,7 +20,6 @@ import {
   textIn,
   textsIn,
   textsToConfig,
-  wrong,
 } from "./config_fields.ts";
 import { ConfigObject, type ConfigValue } from "./config_json.ts";
 import { ConfigTable, type TableContext } from "./config_table.ts";
@@ -106,14 +106,8 @@ const DEFAULTS: Omit<GroupConfig, "groupName"> = {
   whichBrokerWhenConsumeSlowly: 1,
 };
 
-interface Group {
-  readonly config: GroupConfig;
-  /** As it stands in the file, with members that are not known here. */
-  readonly object: ConfigObject;
-}
-
 export class GroupTable extends ConfigTable {
-  #groups = new Map<string, Group>();
+  #groups = new ConfigEntries<GroupConfig>();
   /** Group, then topic, then a mask of bits: 4 forbids pulling. */
   #forbidden = new Map<string, Map<string, number>>();
 
@@ -127,7 +121,7 @@ export class GroupTable extends ConfigTable {
 
   /** All of them, by name. */
   list(): GroupConfig[] {
-    return [...this.#groups].sort(byName).map(([, { config }]) => config);
+    return this.#groups.list();
   }
 
   /**
@@ -158,7 +152,7 @@ export class GroupTable extends ConfigTable {
         object.set(member, policyToConfig(config.groupRetryPolicy));
       }
     }
-    this.#groups.set(name, { config: Object.freeze(config), object });
+    this.#groups.set(name, config, object);
     this.changed();
     await this.flush();
     return config;
@@ -210,13 +204,7 @@ export class GroupTable extends ConfigTable {
   }
 
   protected override read(root: ConfigObject): void {
-    const table = objectIn(root, "subscriptionGroupTable");
-    const groups = new Map<string, Group>();
-    for (const [name, object] of table) {
-      if (object === null) continue;
-      if (!(object instanceof ConfigObject)) throw wrong(table, name, "an object");
-      groups.set(name, { config: Object.freeze(groupIn(name, object)), object });
-    }
+    const groups = ConfigEntries.read(root, "subscriptionGroupTable", groupIn);
     const masks = objectIn(root, "forbiddenTable");
     const forbidden = new Map<string, Map<string, number>>();
     for (const group of masks.keys()) {
@@ -231,10 +219,9 @@ export class GroupTable extends ConfigTable {
     const masks = [...this.#forbidden].map(
       ([group, topics]) => [group, new ConfigObject([...topics].sort(byName))] as const,
     );
-    const table = [...this.#groups].map(([name, { object }]) => [name, object] as const);
     return [
       ["forbiddenTable", new ConfigObject(masks.sort(byName))],
-      ["subscriptionGroupTable", new ConfigObject(table.sort(byName))],
+      ["subscriptionGroupTable", this.#groups.toConfig()],
     ];
   }
 }

@@ -13,16 +13,8 @@ import {
   changeAttributes,
   TOPIC_ATTRIBUTES,
 } from "./attributes.ts";
-import {
-  booleanIn,
-  byName,
-  numberIn,
-  objectIn,
-  textIn,
-  textsIn,
-  textsToConfig,
-  wrong,
-} from "./config_fields.ts";
+import { ConfigEntries } from "./config_entries.ts";
+import { booleanIn, byName, numberIn, textIn, textsIn, textsToConfig } from "./config_fields.ts";
 import { ConfigObject, type ConfigValue } from "./config_json.ts";
 import { ConfigTable, type TableContext } from "./config_table.ts";
 import {
@@ -85,14 +77,8 @@ const DEFAULTS: Omit<TopicConfig, "topicName"> = {
 /** Queues that a producer asks for (`defaultTopicQueueNums` of its client). */
 const CLIENT_QUEUES = 4;
 
-interface Topic {
-  readonly config: TopicConfig;
-  /** As it stands in the file, with members that are not known here. */
-  readonly object: ConfigObject;
-}
-
 export class TopicTable extends ConfigTable {
-  #topics = new Map<string, Topic>();
+  #topics = new ConfigEntries<TopicConfig>();
 
   constructor(context: TableContext) {
     super(context, "topics.json");
@@ -104,7 +90,7 @@ export class TopicTable extends ConfigTable {
 
   /** All of them, by name. */
   list(): TopicConfig[] {
-    return [...this.#topics].sort(byName).map(([, { config }]) => config);
+    return this.#topics.list();
   }
 
   /**
@@ -196,24 +182,16 @@ export class TopicTable extends ConfigTable {
     for (const [name, value] of Object.entries(config).sort(byName)) {
       object.set(name, name === "attributes" ? textsToConfig(config.attributes) : value);
     }
-    this.#topics.set(config.topicName, { config: Object.freeze(config), object });
+    this.#topics.set(config.topicName, config, object);
     this.changed();
   }
 
   protected override read(root: ConfigObject): void {
-    const table = objectIn(root, "topicConfigTable");
-    const topics = new Map<string, Topic>();
-    for (const [name, object] of table) {
-      if (object === null) continue;
-      if (!(object instanceof ConfigObject)) throw wrong(table, name, "an object");
-      topics.set(name, { config: Object.freeze(topicIn(name, object)), object });
-    }
-    this.#topics = topics;
+    this.#topics = ConfigEntries.read(root, "topicConfigTable", topicIn);
   }
 
   protected override members(): [string, ConfigValue][] {
-    const table = [...this.#topics].map(([name, { object }]) => [name, object] as const);
-    return [["topicConfigTable", new ConfigObject(table.sort(byName))]];
+    return [["topicConfigTable", this.#topics.toConfig()]];
   }
 }
 

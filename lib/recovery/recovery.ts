@@ -682,8 +682,12 @@ class Recovery {
   }
 
   /** Files that a killed process deleted from the front of a queue must not come back. */
-  async #syncExpired({ directory: path, segments: [first] }: ConsumeQueue): Promise<void> {
+  async #syncExpired({ directory, segments: [first] }: ConsumeQueue): Promise<void> {
     if (this.#store.cleanStop || !first || first.start === 0) return;
+    await this.#syncDirectory(directory);
+  }
+
+  async #syncDirectory(path: string): Promise<void> {
     try {
       await this.#context.fileSystem.syncDirectory(path);
     } catch (cause) {
@@ -704,12 +708,8 @@ class Recovery {
       }
     }
     // Nor was its name, if the process was killed between the rename and this sync.
-    const { directory } = this.#store.segments;
-    try {
-      if (this.#store.segments.first) await this.#context.fileSystem.syncDirectory(directory);
-    } catch (cause) {
-      throw new StoreError("STORE_IO", `Cannot sync ${directory}`, { path: directory, cause });
-    }
+    const { directory, first } = this.#store.segments;
+    if (first) await this.#syncDirectory(directory);
   }
 
   /** The newest record that the queues know: the scan met none. */

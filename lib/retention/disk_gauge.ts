@@ -16,6 +16,7 @@
  */
 
 import { StoreError } from "../errors.ts";
+import { usedPercent } from "../io/disk_space.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import type { ResolvedOptions } from "../options.ts";
 
@@ -117,9 +118,7 @@ export class DiskGauge {
     const { path } = disk;
     try {
       const space = await this.#context.fileSystem.statfs(path);
-      const used = space.totalBytes - space.freeBytes;
-      const all = used + space.availableBytes;
-      disk.percent = all > 0 ? Math.ceil((100 * used) / all) : undefined;
+      disk.percent = usedPercent(space);
       disk.totalBytes = space.totalBytes;
       disk.warned = false;
     } catch (cause) {

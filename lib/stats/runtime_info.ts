@@ -5,6 +5,7 @@
  * @module
  */
 
+import { usedPercent } from "../io/disk_space.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
 import { PUT_TIME_SLOTS } from "./put_times.ts";
@@ -78,16 +79,11 @@ export function runtimeInfo(facts: RuntimeFacts): Record<string, string> {
   return Object.fromEntries(Object.entries(info).map(([name, value]) => [name, String(value)]));
 }
 
-/**
- * How full a file system is, 0 to 1, in hundredths and rounded up; -1 if that can't be told
- * (`UtilAll.getDiskPartitionSpaceUsedPercent`).
- */
+/** How full a file system is, 0 to 1, in hundredths and rounded up; -1 if that can't be told. */
 export async function diskRatio(fileSystem: FileSystem, path: string): Promise<number> {
   try {
-    const { totalBytes, freeBytes, availableBytes } = await fileSystem.statfs(path);
-    const used = totalBytes - freeBytes;
-    const entire = used + availableBytes;
-    return entire === 0 ? -1 : Math.ceil((used * 100) / entire) / 100;
+    const percent = usedPercent(await fileSystem.statfs(path));
+    return percent === undefined ? -1 : percent / 100;
   } catch {
     return -1;
   }

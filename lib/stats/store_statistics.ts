@@ -221,22 +221,28 @@ export class StoreStatistics {
     };
   }
 
-  #sampleItems(now: number): void {
-    this.#itemsAt = now;
-    const topics = new Map<string, { count: number; bytes: number; puts: number }>();
+  /** What was put to each topic that has queues; bytes are those of records. */
+  topics(): Map<string, { messages: number; bytes: number; puts: number }> {
+    const topics = new Map<string, { messages: number; bytes: number; puts: number }>();
     for (const { topic, put } of this.#context.queues) {
-      const total = topics.get(topic) ?? { count: 0, bytes: 0, puts: 0 };
-      total.count += put.messages;
+      const total = topics.get(topic) ?? { messages: 0, bytes: 0, puts: 0 };
+      total.messages += put.messages;
       total.bytes += put.bytes;
       total.puts += put.puts;
       topics.set(topic, total);
     }
+    return topics;
+  }
+
+  #sampleItems(now: number): void {
+    this.#itemsAt = now;
+    const topics = this.topics();
     const since = this.#activeAt;
     let puts = 0;
     for (const [topic, total] of topics) {
       puts += total.puts;
       if (total.puts === 0) continue;
-      this.#items.set("TOPIC_PUT_NUMS", topic, total.count, total.puts, since);
+      this.#items.set("TOPIC_PUT_NUMS", topic, total.messages, total.puts, since);
       this.#items.set("TOPIC_PUT_SIZE", topic, total.bytes, total.puts, since);
     }
     const { found, messages } = this.gets;
