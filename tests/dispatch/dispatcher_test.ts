@@ -9,26 +9,17 @@ import {
   TRANSACTION_ROLLBACK_TYPE,
 } from "../../lib/message/sys_flag.ts";
 import { offsets, QueueRig } from "../support/queue_rig.ts";
+import { plainRequest } from "../support/requests.ts";
 
 /** Record n lies at n × 100. */
 function request(n: number, queueOffset: number, more: Partial<DispatchRequest> = {}) {
-  return {
-    topic: "T",
-    queueId: 0,
+  return plainRequest({
     physicalOffset: n * 100,
-    size: 100,
     tagsCode: n,
     storeTimestamp: 1000 + n,
     queueOffset,
-    sysFlag: 0,
-    keys: undefined,
-    uniqKey: undefined,
-    tags: undefined,
-    multiDispatch: undefined,
-    batchSize: 1,
-    propertiesText: "",
     ...more,
-  } satisfies DispatchRequest;
+  });
 }
 
 function setUp(t: Test, multiDispatch = false) {

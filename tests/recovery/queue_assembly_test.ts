@@ -9,6 +9,7 @@ import { OpenFiles } from "../../lib/segment/open_files.ts";
 import { SimulatedDisk, SimulatedFileSystem } from "../../lib/testing/mod.ts";
 import { judge } from "../support/damage_trial.ts";
 import { type Base, baseOf, changeLog, openOn, ROOT } from "../support/damaged_store.ts";
+import { plainRequest } from "../support/requests.ts";
 
 const RECORD_BYTES = 100;
 const LOG_FILE_BYTES = 10_000;
@@ -52,23 +53,7 @@ function request(
   queueOffset: number,
   more: Partial<DispatchRequest> = {},
 ): DispatchRequest {
-  return {
-    topic: "T",
-    queueId: 0,
-    physicalOffset,
-    size: RECORD_BYTES,
-    tagsCode: 0,
-    storeTimestamp: 0,
-    queueOffset,
-    sysFlag: 0,
-    keys: undefined,
-    uniqKey: undefined,
-    tags: undefined,
-    multiDispatch: undefined,
-    batchSize: 1,
-    propertiesText: "",
-    ...more,
-  };
+  return plainRequest({ physicalOffset, size: RECORD_BYTES, queueOffset, ...more });
 }
 
 /** Where each unit leads: `-` for a lost message, `=` where it has the unit of the next one. */

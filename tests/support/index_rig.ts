@@ -20,6 +20,7 @@ import { NodeFileSystem } from "../../lib/io/node_file_system.ts";
 import type { DispatchRequest } from "../../lib/message/dispatch_request.ts";
 import { OpenFiles } from "../../lib/segment/open_files.ts";
 import { InterceptedFileSystem } from "../../lib/testing/mod.ts";
+import { plainRequest } from "./requests.ts";
 import { testFolder } from "./test_folder.ts";
 
 /** Store time of a record at offset 0. */
@@ -27,23 +28,12 @@ export const T0 = 1_700_000_000_000;
 
 /** A record as dispatch sees it; stored a second later for each 100 bytes that it lies behind. */
 export function requestAt(offset: number, more: Partial<DispatchRequest> = {}): DispatchRequest {
-  return {
-    topic: "T",
-    queueId: 0,
+  return plainRequest({
     physicalOffset: offset,
-    size: 100,
-    tagsCode: 0,
     storeTimestamp: T0 + offset * 10,
     queueOffset: offset / 100,
-    sysFlag: 0,
-    keys: undefined,
-    uniqKey: undefined,
-    tags: undefined,
-    multiDispatch: undefined,
-    batchSize: 1,
-    propertiesText: "",
     ...more,
-  };
+  });
 }
 
 export class IndexRig {
