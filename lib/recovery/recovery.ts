@@ -204,11 +204,12 @@ class Recovery {
     const isVouched = isCounted === true && !this.#allSuspect;
     await inParallel(queues, (queue) => this.#compareLastUnit(queue));
     let scan: Scan | "damaged" = "damaged";
+    let wereCut = false;
     if (unitsKnown) {
       const units = isVouched ? "vouched" : "complete";
       scan = await this.#scan(start.offset, units, watermarks?.queuesEnd ?? 0, true);
       // Units of what may be lost are no evidence: as after a crash, only whole records count.
-      if (scan === "damaged") await this.#cutQueues(start.offset);
+      if (scan === "damaged") wereCut = await this.#cutQueues(start.offset);
     }
     if (scan === "damaged") {
       const isWhole = start.offset <= (segments.minOffset ?? 0);
@@ -216,7 +217,7 @@ class Recovery {
       scan = (await this.#scan(start.offset, units, 0, false)) as Scan;
     }
     const { end, behind, bad } = scan;
-    const wereCut = await this.#cutQueues(end);
+    wereCut = (await this.#cutQueues(end)) || wereCut;
     const rebuilt = await this.#rebuild(start.offset, end, scan.holes);
     const isUntouched =
       unitsKnown &&

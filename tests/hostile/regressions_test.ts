@@ -41,6 +41,7 @@ const UNIT_BEYOND = "7fffffffffffffff000000640000000000000000";
 const DEEP = "consumequeue/D/0/00000000000000000000";
 const FIRST = "commitlog/00000000000000000000";
 const QUEUE = "consumequeue/T/0/00000000000000000000";
+const LAST_OF_SYNC = "commitlog/00000000000000012288";
 const LAST_OF_CRC = "commitlog/00000000000000008192";
 const LAST_OF_GOLDEN = "commitlog/00000000000000131072";
 const GOLDEN_QUEUE = "consumequeue/TopicTest/0/00000000000000000000";
@@ -162,6 +163,13 @@ const CASES: Readonly<
   "a queue whose only message is damaged, in a log with a hole": [
     "golden:delay",
     async () => [{ do: "bytes", path: FIRST, at: 0, hex: "cbd43194cbd43194" }],
+  ],
+  "a blank record of a wrong size in the place of the last record, and a damaged topic before it": [
+    "sync",
+    async () => [
+      { do: "bytes", path: LAST_OF_SYNC, at: 3182, hex: "04cc91fecbd43194" },
+      { do: "bytes", path: FIRST, at: 2409, hex: "cbd43194" },
+    ],
   ],
   "a file of the largest size": [
     "one",
