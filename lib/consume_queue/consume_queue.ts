@@ -24,7 +24,6 @@ import { SegmentQueue } from "../segment/segment_queue.ts";
 import { OS_PAGE_SIZE, type PhysicalOffset, type QueueOffset } from "../units.ts";
 import {
   encodeUnit,
-  FILLER_SIZE,
   fillerUnits,
   isFiller,
   isMarkedLost,
@@ -318,6 +317,8 @@ export class ConsumeQueue {
       for (let at = 0; at < units.length; at += UNIT_BYTES, end++) {
         if (!isUnitBelow(units, at, limit)) break scan;
         endsInFiller = isFiller(units, at);
+        // What fills the front of a queue stands nowhere else.
+        if (endsInFiller && (last || this.#foundFirst) && !isMarkedLost(units, at)) break scan;
         if (!endsInFiller) last = unitPlace(units, at);
       }
     }
@@ -356,7 +357,6 @@ export class ConsumeQueue {
       for (let at = 0; at < units.length; at += UNIT_BYTES, offset++) {
         if (!isUnit(units, at)) continue;
         isAny = true;
-        // What fills the front of a queue stands nowhere else.
         const isFront = isFiller(units, at) && !isMarkedLost(units, at);
         if (isFront || (!isFiller(units, at) && unitOffset(units, at) < limit)) return true;
       }
@@ -405,12 +405,6 @@ export class ConsumeQueue {
     this.#tail = undefined;
     this.#maxPhysicalOffset = -1;
     await this.clearBehind();
-  }
-
-  /** Fills up to `offset` with units that say "no message here": their records are damaged. */
-  fillTo(offset: QueueOffset): void {
-    while (this.#max < offset) this.append(this.#max, 0, FILLER_SIZE, 0);
-    this.#maxPhysicalOffset = -1;
   }
 
   /**

@@ -2,15 +2,10 @@ import { readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import fc from "fast-check";
 import t, { type Test } from "tap";
 import type { ConsumeQueue } from "../../lib/consume_queue/consume_queue.ts";
-import {
-  encodeUnit,
-  FILLER_SIZE,
-  fillerUnits,
-  UNIT_BYTES,
-} from "../../lib/consume_queue/queue_unit.ts";
+import { fillerUnits, UNIT_BYTES } from "../../lib/consume_queue/queue_unit.ts";
 import { createFile } from "../../lib/io/directory.ts";
 import { segmentOf } from "../../lib/segment/segment.ts";
-import { fill, offsets, QueueRig, RECORD, range } from "../support/queue_rig.ts";
+import { fill, lose, offsets, QueueRig, RECORD, range } from "../support/queue_rig.ts";
 import { randomOf, seedOf, turns } from "../support/random.ts";
 
 const INFINITE = Number.POSITIVE_INFINITY;
@@ -305,7 +300,7 @@ t.test("ConsumeQueue.findEnd() of a queue without files, or with fillers only", 
 
   const queue = rig.queue();
   queue.startAt(5);
-  queue.fillTo(8);
+  lose(queue, 8);
   await queue.commit();
   const found = rig.reopened();
   await found.findEnd(INFINITE);
@@ -402,7 +397,7 @@ t.test("ConsumeQueue.findEnd() and correctMin() agree with a look at every unit"
         for (let n = start; n < start + count; n++) {
           const gap = gaps.find((at) => n === start + at);
           if (gap !== undefined) {
-            queue.fillTo(Math.min(n + 1 + (gap % 5), start + count));
+            lose(queue, Math.min(n + 1 + (gap % 5), start + count));
             n = queue.max - 1;
           } else {
             queue.append(n, n * RECORD, RECORD, 0);
@@ -434,7 +429,7 @@ t.test("ConsumeQueue.correctMin() passes over fillers in the middle", async (t) 
   const rig = new QueueRig(t);
   const queue = rig.queue();
   fill(queue, 5);
-  queue.fillTo(7);
+  lose(queue, 7);
   fill(queue, 12);
   for (const commit of [false, true]) {
     if (commit) await queue.commit();
@@ -532,21 +527,28 @@ t.test("ConsumeQueue.reset() leaves nothing, and it can be rebuilt", async (t) =
   t.strictSame(await offsets(queue), range(0, 12));
 });
 
-t.test("ConsumeQueue.fillTo() fills up to the offset with units that lead nowhere", async (t) => {
-  const rig = new QueueRig(t);
-  const queue = rig.queue();
-  fill(queue, 3);
-  queue.fillTo(2);
-  t.equal(queue.max, 3, "not backwards");
-  queue.fillTo(6);
-  t.equal(queue.maxPhysicalOffset, -1);
-  fill(queue, 8);
-  await queue.commit();
-  t.strictSame(await offsets(queue), [0, 100, 200, -1, -1, -1, 600, 700]);
-  const bytes = Buffer.alloc(UNIT_BYTES);
-  encodeUnit(bytes, 0, 0, FILLER_SIZE, 0);
-  t.same(rig.bytes().subarray(60, 80), bytes);
-});
+t.test(
+  "ConsumeQueue.findEnd() takes what fills the front for nothing behind a message",
+  async (t) => {
+    for (const start of [0, 5]) {
+      const rig = new QueueRig(t);
+      const queue = rig.queue();
+      if (start > 0) queue.startAt(start);
+      fill(queue, start + 3);
+      await queue.commit();
+      const found = rig.reopened();
+      t.ok(await found.findEnd(INFINITE));
+      t.match(found, { min: 0, max: start + 3 });
+
+      const bytes = rig.bytes();
+      bytes.set(fillerUnits(2), (start + 3) * UNIT_BYTES);
+      writeFileSync(found.segments[0]?.path as string, bytes);
+      const damaged = rig.reopened();
+      t.notOk(await damaged.findEnd(INFINITE), "there is more behind the end");
+      t.equal(damaged.max, start + 3);
+    }
+  },
+);
 
 t.test("ConsumeQueue agrees with a plain list, whatever is done with it", async (t) => {
   const seed = seedOf(t);

@@ -8,7 +8,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync } from "n
 import { join } from "node:path";
 import type { Test } from "tap";
 import { ConsumeQueue, type QueueContext } from "../../lib/consume_queue/consume_queue.ts";
-import { UNIT_BYTES, unitOffset, unitSize } from "../../lib/consume_queue/queue_unit.ts";
+import { isFiller, lostUnit, UNIT_BYTES, unitOffset } from "../../lib/consume_queue/queue_unit.ts";
 import { NodeFileSystem } from "../../lib/io/node_file_system.ts";
 import { OverlayFileSystem } from "../../lib/io/overlay_file_system.ts";
 import { OpenFiles } from "../../lib/segment/open_files.ts";
@@ -93,7 +93,7 @@ export async function offsets(queue: ConsumeQueue, from = queue.min): Promise<nu
     const units = await queue.units(next, 1000);
     if (units.length === 0) throw new Error(`No units at ${next}`);
     for (let at = 0; at < units.length; at += UNIT_BYTES) {
-      found.push(unitSize(units, at) === 0x7fffffff ? -1 : unitOffset(units, at));
+      found.push(isFiller(units, at) ? -1 : unitOffset(units, at));
     }
     next += units.length / UNIT_BYTES;
   }
@@ -102,4 +102,9 @@ export async function offsets(queue: ConsumeQueue, from = queue.min): Promise<nu
 
 export function range(from: number, end: number): number[] {
   return Array.from({ length: Math.max(0, end - from) }, (_, i) => (from + i) * RECORD);
+}
+
+/** Gives the messages up to `offset` units that say that they were lost. */
+export function lose(queue: ConsumeQueue, offset: number): void {
+  while (queue.max < offset) queue.append(queue.max, ...lostUnit((queue.max + 1) * RECORD));
 }
