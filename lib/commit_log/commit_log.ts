@@ -235,6 +235,34 @@ export class CommitLog {
   }
 
   /**
+   * Reads ranges of one file, one behind the other into one buffer: from memory if they were appended
+   * not long ago. See {@linkcode SegmentQueue.readEach}.
+   *
+   * @returns `recent`: nothing can have damaged the bytes since they were encoded.
+   */
+  async readEach(
+    start: PhysicalOffset,
+    ranges: Float64Array,
+    bytes: number,
+  ): Promise<{ readonly bytes: Buffer; readonly recent: boolean } | undefined> {
+    const buffer = Buffer.allocUnsafeSlow(bytes);
+    let at = 0;
+    for (let i = 0; i < ranges.length; i += 2) {
+      const end = at + (ranges[i + 1] as number);
+      if (!this.#buffer.copy(start + (ranges[i] as number), buffer, at, end)) break;
+      at = end;
+    }
+    if (at === bytes) {
+      const { turn } = this.#context.files;
+      turn.spend(bytes);
+      if (turn.over) await turn.next();
+      return { bytes: buffer, recent: true };
+    }
+    const isRead = await this.segments.readEach(start, ranges, buffer);
+    return isRead ? { bytes: buffer, recent: false } : undefined;
+  }
+
+  /**
    * When the record at `offset` was stored, in ms since the epoch. RocketMQ: `pickupStoreTimestamp`.
    *
    * @param limit As for {@linkcode CommitLog.read}.

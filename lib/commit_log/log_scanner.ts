@@ -9,6 +9,7 @@ import { BLANK_SIZE, MAGIC_V1, MAGIC_V2 } from "../message/record_layout.ts";
 import type { Segment } from "../segment/segment.ts";
 import type { SegmentQueue } from "../segment/segment_queue.ts";
 import type { FilePosition, PhysicalOffset } from "../units.ts";
+import { LogPieces } from "./log_pieces.ts";
 
 /** What is read at once: its check takes well below a millisecond. */
 const PIECE_BYTES = 512 * 1024;
@@ -85,36 +86,41 @@ async function scanSegment(
   options: RecordCheckOptions,
   visit: (step: ScanStep) => ScanAnswer,
 ): Promise<PhysicalOffset> {
+  const pieces = new LogPieces(segments, segment, PIECE_BYTES);
+  try {
+    return await scanPieces(pieces, segment, from, options, visit);
+  } finally {
+    await pieces.close();
+  }
+}
+
+async function scanPieces(
+  pieces: LogPieces,
+  segment: Segment,
+  from: PhysicalOffset,
+  options: RecordCheckOptions,
+  visit: (step: ScanStep) => ScanAnswer,
+): Promise<PhysicalOffset> {
   const fileEnd = segment.start + segment.size;
-  /** Before the end of the file where the file itself turns out to be shorter. */
-  let end = fileEnd;
-  let bytes: Buffer = Buffer.alloc(0);
-  let bytesAt = from;
   let offset = from;
   let needed = BLANK_SIZE;
-  while (offset < end) {
+  while (offset < pieces.end) {
     if (fileEnd - offset < BLANK_SIZE) {
       // Too little for a blank record's head: nothing was or will be written there.
       const size = fileEnd - offset;
       visit({ kind: "blank", offset, size, declaredSize: size });
       return fileEnd;
     }
-    const at = offset - bytesAt;
-    if (bytes.length - at < needed && bytesAt + bytes.length < end) {
-      const wanted = Math.min(Math.max(PIECE_BYTES, needed), end - offset);
-      bytes = (await segments.read(offset, wanted)) ?? Buffer.alloc(0);
-      bytesAt = offset;
-      if (bytes.length < wanted) end = offset + bytes.length;
+    if (!pieces.holds(offset, needed)) {
+      await pieces.read(offset, needed);
       continue;
     }
+    const { bytes } = pieces;
+    const at = offset - pieces.offset;
     const check = checkRecord(bytes, at, bytes.length, offset, options);
-    if (
-      check.kind === "short" &&
-      offset + check.needed <= fileEnd &&
-      bytes.length - at < check.needed
-    ) {
+    if (check.kind === "short" && offset + check.needed <= fileEnd) {
       needed = check.needed;
-      if (bytesAt + bytes.length < end) continue;
+      if (!pieces.holds(offset, needed)) continue;
     }
     needed = BLANK_SIZE;
     let answer: ScanAnswer;

@@ -34,7 +34,7 @@ import {
   topicLengthAt,
 } from "./record_layout.ts";
 import { type DelayLevels, tagsCodeOf } from "./tags_code.ts";
-import { topicOf } from "./topic.ts";
+import { storedTopic, topicOf } from "./topic.ts";
 
 /** Further queues that the record also goes to, and its offsets there. */
 export interface MultiDispatch {
@@ -95,10 +95,10 @@ export function dispatchRequestOf(
   const lengthAt = start + topicLengthAt(bytes, start);
   const topicStart = lengthAt + version;
   const topicEnd = topicStart + (version === 1 ? bytes[lengthAt]! : readInt16(bytes, lengthAt));
-  const topic = decodeUtf8(bytes, topicStart, topicEnd);
+  const topic = storedTopic(bytes, topicStart, topicEnd);
   const propertiesText = decodeUtf8(bytes, topicEnd + PROPERTIES_LENGTH_SIZE, start + size);
   const storeTimestamp = readStoreTimestamp(bytes, start);
-  const found = scan(propertiesText);
+  const found = propertiesText === "" ? NOTHING_FOUND : scan(propertiesText);
   return {
     topic,
     queueId: readQueueId(bytes, start),

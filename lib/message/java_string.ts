@@ -63,6 +63,7 @@ const ENCODED_SURROGATE = /\xed[\xa0-\xbf][\x80-\xbf]?/g;
  * @param end One behind its last.
  */
 export function decodeUtf8(bytes: Uint8Array, start = 0, end = bytes.length): string {
+  if (start === end) return "";
   const buffer = Buffer.isBuffer(bytes)
     ? bytes
     : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);

@@ -42,6 +42,37 @@ export function topicOf(name: string): Topic {
   return topic;
 }
 
+/** Topics that were read last, each at a place that its bytes tell. */
+const READ_SIZE = 64;
+const read: (Topic | undefined)[] = new Array(READ_SIZE);
+
+/**
+ * The topic of a record as text.
+ *
+ * @param bytes Where its UTF-8 lies, from `start` up to `end`.
+ */
+export function storedTopic(bytes: Uint8Array, start: number, end: number): string {
+  const size = end - start;
+  if (size === 0) return "";
+  const place = (size * 31 + bytes[end - 1]! * 7 + bytes[start + (size >> 1)]!) % READ_SIZE;
+  const last = read[place];
+  if (last && last.bytes.length === size) {
+    let i = 0;
+    while (i < size && last.bytes[i] === bytes[start + i]) i++;
+    if (i === size) return last.text;
+  }
+  const text = decodeUtf8(bytes, start, end);
+  // What is no UTF-8 would not come out as it was.
+  if (size <= TOPIC_SIZE_MAX && !text.includes("\ufffd")) {
+    read[place] = {
+      text,
+      bytes: Uint8Array.prototype.slice.call(bytes, start, end),
+      fault: undefined,
+    };
+  }
+  return text;
+}
+
 /**
  * Why the topic of a record cannot be the name of a directory, or `undefined` if it can: no store
  * writes such a topic, and its queue could be anywhere on the machine.

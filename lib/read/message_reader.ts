@@ -93,6 +93,8 @@ const TOTAL_BYTES_MIN = 100;
 const MESSAGES_DEFAULT = 32;
 /** Most units read at once: 4 KiB. */
 const UNITS_PER_READ_MAX = 200;
+/** For bytes that have been in memory since they were encoded. */
+const NO_CRC: RecordCheckOptions = { checkCrc: false };
 /** Bytes read to learn the size of a single record. */
 const LOOKUP_BYTES = 4096;
 
@@ -364,7 +366,8 @@ class Scan {
   }
 
   #faultOf(bytes: Buffer, { offset, size }: RecordPlace): StoreError | undefined {
-    const check = checkRecord(bytes, 0, size, offset, this.#check);
+    const options = this.#window.isRecent ? NO_CRC : this.#check;
+    const check = checkRecord(bytes, 0, size, offset, options);
     if (check.kind === "record" && check.size === size) return undefined;
     const segment = this.#context.log.segments.find(offset);
     const reason = check.kind === "bad" ? check.reason : "its size is not the one in the queue";

@@ -28,6 +28,8 @@ interface Plan {
 }
 
 export class RecordWindow {
+  /** What was loaded last comes from memory: its bytes are what was appended. */
+  isRecent = false;
   readonly #log: CommitLog;
   readonly #limit: PhysicalOffset;
   #plan: Plan | undefined;
@@ -78,12 +80,12 @@ export class RecordWindow {
   }
 
   async #read(plan: Plan): Promise<boolean> {
-    const { segments } = this.#log;
-    const start = segments.startOf((plan.places[0] as RecordPlace).offset);
-    const bytes = await segments.readEach(start, Float64Array.from(plan.ranges), plan.bytes);
-    if (!bytes) return false;
+    const start = this.#log.segments.startOf((plan.places[0] as RecordPlace).offset);
+    const read = await this.#log.readEach(start, Float64Array.from(plan.ranges), plan.bytes);
+    if (!read) return false;
     this.#plan = plan;
-    this.#bytes = bytes;
+    this.#bytes = read.bytes;
+    this.isRecent = read.recent;
     this.#next = 0;
     return true;
   }

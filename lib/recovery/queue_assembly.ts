@@ -30,6 +30,7 @@ import { queuesOf } from "../dispatch/dispatcher.ts";
 import type { DispatchRequest } from "../message/dispatch_request.ts";
 import { SCHEDULE_TOPIC } from "../message/property_names.ts";
 import { RECORD_SIZE_MIN } from "../message/record_layout.ts";
+import { takesQueueOffset } from "../message/sys_flag.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
 
 export interface QueueAssemblyContext {
@@ -84,14 +85,25 @@ export class QueueAssembly {
 
   /** Takes the next record of the log. */
   add(request: DispatchRequest): void {
-    const { queues, units, unitsEnd, wanted } = this.#context;
+    const { units, unitsEnd, multiDispatch } = this.#context;
     if (units === "vouched" && request.physicalOffset < unitsEnd) return;
-    for (const [topic, queueId, offset] of this.queuesOf(request)) {
-      const queue = queues.findOrCreate(topic, queueId);
-      if (!wanted(queue)) continue;
-      if (units === "complete") this.#confirm(queue, { offset, request });
-      else this.#claim(queue, { offset, request });
+    // Nearly every record goes to one queue: nothing is allocated for it.
+    if (!request.multiDispatch || !multiDispatch) {
+      if (!takesQueueOffset(request.sysFlag)) return;
+      this.#addTo(request.topic, request.queueId, request.queueOffset, request);
+      return;
     }
+    for (const [topic, queueId, offset] of this.queuesOf(request)) {
+      this.#addTo(topic, queueId, offset, request);
+    }
+  }
+
+  #addTo(topic: string, queueId: number, offset: QueueOffset, request: DispatchRequest): void {
+    const { queues, units, wanted } = this.#context;
+    const queue = queues.findOrCreate(topic, queueId);
+    if (!wanted(queue)) return;
+    if (units === "complete") this.#confirm(queue, { offset, request });
+    else this.#claim(queue, { offset, request });
   }
 
   /** The next bytes of the log are no record, but may have been some. */

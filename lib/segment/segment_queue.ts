@@ -132,21 +132,35 @@ export class SegmentQueue {
   }
 
   /**
-   * Reads ranges of one file, one behind the other into one buffer.
+   * Fills a buffer on a thread, for a caller that has something else to do meanwhile.
    *
-   * @param start Where the file starts.
-   * @param ranges Of each its position in the file and its length; together `bytes`.
-   * @returns `undefined` if there is no such file, or if it does not hold all of them.
+   * @returns What could be read of it, or `undefined` if no file holds `offset`.
    * @throws {StoreError} `STORE_IO` naming file and position.
    */
-  async readEach(
-    start: PhysicalOffset,
-    ranges: Float64Array,
-    bytes: number,
-  ): Promise<Buffer | undefined> {
-    const segment = this.find(start);
+  async readAhead(offset: PhysicalOffset, buffer: Buffer): Promise<Buffer | undefined> {
+    const segment = this.find(offset);
     if (!segment) return undefined;
-    const buffer = Buffer.allocUnsafeSlow(bytes);
+    const position = offset - segment.start;
+    try {
+      const got = await this.#files.use(segment.path, (file) => readFully(file, buffer, position));
+      return buffer.subarray(0, got);
+    } catch (cause) {
+      throw this.#cannotRead(segment, position, buffer.length, cause);
+    }
+  }
+
+  /**
+   * Reads ranges of one file, one behind the other.
+   *
+   * @param start Where the file starts.
+   * @param ranges Of each its position in the file and its length.
+   * @param buffer As long as all of them.
+   * @returns Whether there is such a file, and it holds all of them.
+   * @throws {StoreError} `STORE_IO` naming file and position.
+   */
+  async readEach(start: PhysicalOffset, ranges: Float64Array, buffer: Buffer): Promise<boolean> {
+    const segment = this.find(start);
+    if (!segment) return false;
     let at = 0;
     let next = 0;
     try {
@@ -156,9 +170,9 @@ export class SegmentQueue {
       turn.spend(at);
       if (next === ranges.length) {
         if (turn.over) await turn.next();
-        return buffer;
+        return true;
       }
-      const whole = await this.#files.use(segment.path, async (file) => {
+      return await this.#files.use(segment.path, async (file) => {
         const reads: Promise<boolean>[] = [];
         for (; next < ranges.length; next += 2) {
           const length = ranges[next + 1] as number;
@@ -170,9 +184,8 @@ export class SegmentQueue {
         }
         return (await Promise.all(reads)).every(Boolean);
       });
-      return whole ? buffer : undefined;
     } catch (cause) {
-      throw this.#cannotRead(segment, ranges[0] as number, bytes, cause);
+      throw this.#cannotRead(segment, ranges[0] as number, buffer.length, cause);
     }
   }
 

@@ -1,9 +1,14 @@
 /**
- * Appended bytes that are not in their file yet. RocketMQ: `TransientStorePool`, cut into small
- * pooled chunks, so that a budget of gigabytes takes only what is waiting.
+ * Appended bytes that are not in their file yet, and those that came before them. RocketMQ:
+ * `TransientStorePool`, cut into small pooled chunks, so that a budget of gigabytes takes only what
+ * is waiting.
+ *
+ *     | recent chunks | chunks that wait |
+ *       committed       the writer takes them from the front
  *
  * Records are encoded straight into a chunk; a chunk belongs to one segment, and a record never
- * spans two. There is one writer: it takes a {@linkcode Piece}, writes it, and gives it back.
+ * spans two. There is one writer: it takes a {@linkcode Piece}, writes it, and gives it back. What
+ * is written stays until its chunk is needed again: whoever reads the end of the log finds it here.
  *
  * @module
  */
@@ -14,18 +19,20 @@ import type { Segment } from "./segment.ts";
 /** A usual chunk: large enough that a group of 64 records of 4 KiB is one buffer. */
 const CHUNK_BYTES = 256 * 1024;
 /**
- * Free chunks that are kept for the next burst: 16 MiB. A copy into memory that the kernel has yet
- * to give takes six times as long.
+ * Committed chunks that are kept, at most: 16 MiB. A copy into memory that the kernel has yet to
+ * give takes six times as long, and a burst needs many chunks.
  */
-const SPARE_CHUNKS_MAX = 64;
+const RECENT_CHUNKS_MAX = 64;
+/** With so many chunks the oldest one is used again: 4 MiB, for those who read behind a writer. */
+const RECENT_CHUNKS_MIN = 16;
 /** Buffers in one piece: `IOV_MAX` of Linux. */
 const PIECE_BUFFERS_MAX = 1024;
 
 interface Chunk {
   readonly bytes: Buffer;
-  segment: Segment;
+  readonly segment: Segment;
   /** Position of `bytes[0]` in the segment. */
-  position: FilePosition;
+  readonly position: FilePosition;
   /** Bytes appended, and how many of them are committed. */
   appended: number;
   committed: number;
@@ -47,8 +54,10 @@ export class WriteBuffer {
   /** Bytes that may wait. */
   readonly budgetBytes: number;
   readonly #chunkBytes: number;
+  /** The last one may have room left although all of it is committed. */
   readonly #chunks: Chunk[] = [];
-  readonly #spare: Buffer[] = [];
+  /** All of them committed, the oldest first. */
+  #recent: Chunk[] = [];
   #pendingBytes = 0;
 
   constructor(budgetBytes: number) {
@@ -72,30 +81,18 @@ export class WriteBuffer {
    */
   room(segment: Segment, position: FilePosition, length: number): { target: Buffer; at: number } {
     let chunk = this.#chunks.at(-1);
-    if (chunk && chunk.appended === 0 && chunk.bytes.length >= length) {
-      chunk.segment = segment;
-      chunk.position = position;
-    } else if (
+    if (
       !chunk ||
       chunk.segment !== segment ||
-      chunk.seals ||
+      chunk.position + chunk.appended !== position ||
       chunk.bytes.length - chunk.appended < length
     ) {
-      if (chunk?.appended === 0) {
+      if (chunk && chunk.committed === chunk.appended) {
         this.#chunks.pop();
-        this.#keep(chunk.bytes);
+        this.#keep(chunk);
       }
-      chunk = {
-        bytes:
-          length <= this.#chunkBytes
-            ? (this.#spare.pop() ?? Buffer.allocUnsafeSlow(this.#chunkBytes))
-            : Buffer.allocUnsafeSlow(length),
-        segment,
-        position,
-        appended: 0,
-        committed: 0,
-        seals: false,
-      };
+      const bytes = this.#bytesFor(length);
+      chunk = { bytes, segment, position, appended: 0, committed: 0, seals: false };
       this.#chunks.push(chunk);
     }
     return { target: chunk.bytes, at: chunk.appended };
@@ -150,23 +147,59 @@ export class WriteBuffer {
       chunk.committed += taken;
       left -= taken;
       if (chunk.committed < chunk.appended) return;
-      if (this.#chunks.length > 1) {
-        this.#chunks.shift();
-        this.#keep(chunk.bytes);
-      } else if (chunk.bytes.length === this.#chunkBytes) {
-        // The only chunk starts over: a lone producer always writes the same warm pages.
-        chunk.appended = 0;
-        chunk.committed = 0;
-        chunk.seals = false;
-      } else {
-        this.#chunks.length = 0;
-      }
+      if (this.#chunks.length === 1) return;
+      this.#chunks.shift();
+      this.#keep(chunk);
     }
   }
 
-  #keep(bytes: Buffer): void {
-    if (bytes.length === this.#chunkBytes && this.#spare.length < SPARE_CHUNKS_MAX) {
-      this.#spare.push(bytes);
+  /**
+   * Copies bytes that were appended not long ago, committed or not.
+   *
+   * @param offset Where in the log they begin; they lie in one file.
+   * @param target Is filled from `at` to `end`.
+   * @returns Whether all of them are still there; if not, the target may hold anything.
+   */
+  copy(offset: PhysicalOffset, target: Buffer, at: number, end: number): boolean {
+    let number = this.#recent.length + this.#chunks.length - 1;
+    while (number >= 0 && startOf(this.#chunk(number)) > offset) number--;
+    let from = offset;
+    for (let to = at; to < end; number++) {
+      const chunk = this.#chunk(number);
+      const start = chunk ? from - startOf(chunk) : 0;
+      if (!chunk || start < 0 || start >= chunk.appended) return false;
+      const copied = chunk.bytes.copy(
+        target,
+        to,
+        start,
+        Math.min(start + end - to, chunk.appended),
+      );
+      to += copied;
+      from += copied;
     }
+    return true;
   }
+
+  #chunk(number: number): Chunk {
+    const { length } = this.#recent;
+    return (number < length ? this.#recent[number] : this.#chunks[number - length]) as Chunk;
+  }
+
+  #bytesFor(length: number): Buffer {
+    if (length > this.#chunkBytes) return Buffer.allocUnsafeSlow(length);
+    const isEnough = this.#recent.length + this.#chunks.length >= RECENT_CHUNKS_MIN;
+    const oldest = isEnough ? this.#recent.shift() : undefined;
+    return oldest?.bytes ?? Buffer.allocUnsafeSlow(this.#chunkBytes);
+  }
+
+  #keep(chunk: Chunk): void {
+    // One that was never used would be between the others.
+    if (chunk.bytes.length !== this.#chunkBytes || chunk.appended === 0) return;
+    if (this.#recent.length === RECENT_CHUNKS_MAX) this.#recent.shift();
+    this.#recent.push(chunk);
+  }
+}
+
+function startOf({ segment, position }: Chunk): PhysicalOffset {
+  return segment.start + position;
 }

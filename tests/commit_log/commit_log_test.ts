@@ -382,3 +382,23 @@ t.test("CommitLog keeps offsets in order over thousands of puts at once", async 
   await rig.log.pipeline.flush();
   t.equal(rig.log.pipeline.flushed, end);
 });
+
+t.test(
+  "CommitLog.readEach() reads what is in memory there, and all else from its file",
+  async (t) => {
+    const rig = new LogRig(t);
+    for (let i = 0; i < 6; i++) await rig.put(recordOf(300));
+    await rig.log.pipeline.flush();
+    const first = rig.file(0);
+    const recent = await rig.log.readEach(0, Float64Array.of(300, 300, 0, 300), 600);
+    t.ok(recent?.recent);
+    t.same(recent?.bytes, Buffer.concat([first.subarray(300, 600), first.subarray(0, 300)]));
+
+    // The end of the file was never appended: it is a hole.
+    const mixed = await rig.log.readEach(0, Float64Array.of(0, 300, 1000, 24), 324);
+    t.equal(mixed?.recent, false);
+    t.same(mixed?.bytes, Buffer.concat([first.subarray(0, 300), first.subarray(1000)]));
+
+    t.equal(await rig.log.readEach(4096, Float64Array.of(0, 10), 10), undefined, "no such file");
+  },
+);

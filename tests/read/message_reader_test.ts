@@ -566,3 +566,29 @@ t.test("MessageReader.lookup() reads a record of any size in a few steps", async
     t.equal((await rig.reader.lookup(offset))?.body.length, length);
   }
 });
+
+t.test("MessageReader.get() reads what was put last from memory", async (t) => {
+  const rig = new ReadRig(t, {}, 2 ** 40, true);
+  let reads = 0;
+  const { segments } = rig.log;
+  segments.readEach = async () => {
+    reads++;
+    return false;
+  };
+  await rig.messages(40);
+  const { messages } = await rig.get({ offset: 0 });
+  t.strictSame(
+    messages.map(({ body }) => body.toString()),
+    Array.from({ length: 32 }, (_, i) => `${i}`),
+  );
+  t.equal(reads, 0);
+  const bytes = Buffer.from(messages[0]?.bytes as Buffer);
+  await rig.messages(100, { body: Buffer.alloc(1000) });
+  t.same(messages[0]?.bytes, bytes, "nobody changes what was read");
+
+  // A unit that leads into the middle of a message.
+  const queue = rig.queues.findOrCreate("U", 0);
+  queue.append(0, 10, 200, 0);
+  await t.rejects(rig.get({ topic: "U", offset: 0 }), { code: "STORE_RECORD_DAMAGED" });
+  t.equal(reads, 0);
+});

@@ -21,20 +21,20 @@ function setUp(
       startOf: (offset: number) => offset - (offset % FILE),
       fileSize: FILE,
       find: () => ({}),
-      readEach: async (start: number, ranges: Float64Array, bytes: number) => {
-        const read: Range[] = [];
-        for (let i = 0; i < ranges.length; i += 2) read.push([start + ranges[i]!, ranges[i + 1]!]);
-        reads.push(read);
-        if (read.some(([offset, size]) => fails(offset, size))) {
-          throw new StoreError("STORE_IO", "Cannot read");
-        }
-        const parts = read.map(([offset, size]) =>
-          Buffer.from(Array.from({ length: size }, (_, i) => (offset + i) % 251)),
-        );
-        const all = Buffer.concat(parts);
-        t.equal(all.length, bytes);
-        return all;
-      },
+    },
+    readEach: async (start: number, ranges: Float64Array, length: number) => {
+      const read: Range[] = [];
+      for (let i = 0; i < ranges.length; i += 2) read.push([start + ranges[i]!, ranges[i + 1]!]);
+      reads.push(read);
+      if (read.some(([offset, size]) => fails(offset, size))) {
+        throw new StoreError("STORE_IO", "Cannot read");
+      }
+      const parts = read.map(([offset, size]) =>
+        Buffer.from(Array.from({ length: size }, (_, i) => (offset + i) % 251)),
+      );
+      const bytes = Buffer.concat(parts);
+      t.equal(bytes.length, length);
+      return { bytes, recent: false };
     },
   } as unknown as CommitLog;
   const window = new RecordWindow(log, limit);

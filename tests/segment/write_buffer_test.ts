@@ -92,14 +92,53 @@ t.test("WriteBuffer.room() in an abandoned room is as good as new", async (t) =>
   t.match(buffer.next(10_000), { segment: second, position: 0, bytes: 5, end: 1005 });
 });
 
-t.test("WriteBuffer lets a lone producer write the same pages again", async (t) => {
+t.test("WriteBuffer lets a lone producer write few pages again and again", async (t) => {
   const buffer = new WriteBuffer(10 * CHUNK);
-  const file = segment(0, 10_000_000);
-  const chunk = append(buffer, file, 0, 100);
-  for (let i = 1; i < 5000; i++) {
+  const file = segment(0, 100_000_000);
+  const chunks = new Set<Buffer>();
+  for (let i = 0; i < 100_000; i++) {
+    chunks.add(append(buffer, file, i * 100, 100));
     buffer.release(buffer.next(10_000) as Piece);
-    t.ok(append(buffer, file, i * 100, 100) === chunk || t.fail(`another chunk at ${i}`));
   }
+  t.equal(chunks.size, 16);
+});
+
+t.test("WriteBuffer.copy() finds what was appended last, in one chunk or in several", async (t) => {
+  const buffer = new WriteBuffer(100 * CHUNK);
+  const [first, second] = [segment(0, 10 * CHUNK), segment(10 * CHUNK, 90 * CHUNK)];
+  const found = (offset: number, length: number): string => {
+    const target = Buffer.alloc(length + 2, 0xee);
+    if (!buffer.copy(offset, target, 1, length + 1)) return "gone";
+    if (target[0] !== 0xee || target.at(-1) !== 0xee) return "too much";
+    return [...new Set(target.subarray(1, -1))].join();
+  };
+  t.equal(found(0, 1), "gone", "nothing there yet");
+  append(buffer, first, 100, CHUNK - 100, 1);
+  append(buffer, first, CHUNK, CHUNK, 2);
+  append(buffer, first, 2 * CHUNK, 10, 3);
+  for (const what of ["waiting", "committed"]) {
+    t.equal(found(100, CHUNK - 100), "1", what);
+    t.equal(found(CHUNK - 1, CHUNK + 2), "1,2,3", what);
+    t.equal(found(99, 1), "gone", `${what}: nothing was appended there`);
+    t.equal(found(2 * CHUNK + 5, 6), "gone", `${what}: nor there`);
+    while (buffer.pendingBytes > 0) buffer.release(buffer.next(CHUNK) as Piece);
+  }
+  append(buffer, first, 2 * CHUNK + 10, 10, 4, true);
+  append(buffer, second, 0, 10, 5);
+  t.equal(found(2 * CHUNK, 20), "3,4");
+  t.equal(found(10 * CHUNK, 10), "5");
+  while (buffer.pendingBytes > 0) buffer.release(buffer.next(CHUNK) as Piece);
+  for (let i = 0; i < 80; i++) {
+    append(buffer, second, 10 + i * CHUNK, CHUNK, 6);
+    buffer.release(buffer.next(CHUNK) as Piece);
+  }
+  t.equal(found(CHUNK, 10), "gone", "its chunk was needed");
+  t.equal(found(10 * CHUNK + 10 + 79 * CHUNK, CHUNK), "6");
+  append(buffer, second, 10 + 80 * CHUNK, 2 * CHUNK, 7);
+  buffer.release(buffer.next(CHUNK) as Piece);
+  append(buffer, second, 10 + 82 * CHUNK, 10, 8);
+  t.equal(found(10 * CHUNK + 10 + 80 * CHUNK, 1), "gone", "larger than a chunk: not kept");
+  t.equal(found(10 * CHUNK + 10 + 82 * CHUNK, 10), "8");
 });
 
 t.test("WriteBuffer keeps chunks for the next burst, but not many", async (t) => {
@@ -180,6 +219,8 @@ t.test("WriteBuffer agrees with a plain list of bytes, whatever is done with it"
         // The model: what waits, byte by byte, with its place.
         let waiting: { segment: Segment; position: number; value: number }[] = [];
         const sealedAt = new Map<Segment, number>();
+        /** All that was appended, by its offset. */
+        const all = new Map<number, number>();
         let file = segment(0, FILE);
         let position = 0;
         let value = 0;
@@ -189,6 +230,7 @@ t.test("WriteBuffer agrees with a plain list of bytes, whatever is done with it"
           append(buffer, file, position, length, value, seals);
           for (let i = 0; i < length; i++) {
             waiting.push({ segment: file, position: position + i, value });
+            all.set(file.start + position + i, value);
           }
           position += length;
           if (seals) sealedAt.set(file, position);
@@ -228,6 +270,15 @@ t.test("WriteBuffer agrees with a plain list of bytes, whatever is done with it"
             buffer.release(taken);
             waiting = waiting.slice(taken.bytes);
             taken = undefined;
+          }
+          // What can be had again is what was appended, and all that waits can be had.
+          const first = waiting[0] ? waiting[0].segment.start + waiting[0].position : Infinity;
+          for (const [offset, expected] of all) {
+            const byte = Buffer.alloc(1);
+            const isThere = buffer.copy(offset, byte, 0, 1);
+            if (isThere ? byte[0] !== expected : offset >= first) {
+              throw new Error(`copy() is wrong at ${offset}`);
+            }
           }
           if (buffer.pendingBytes !== waiting.length) throw new Error("pendingBytes is wrong");
           if (buffer.hasRoomFor(5) !== (waiting.length === 0 || waiting.length + 5 <= budget)) {

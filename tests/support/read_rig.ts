@@ -24,9 +24,21 @@ export class ReadRig extends LogRig {
   readonly reader: MessageReader;
   #noted = 0;
 
-  /** @param memoryBytes What the machine has. */
-  constructor(t: Test, options: StoreOptions = {}, memoryBytes = MUCH_MEMORY) {
+  /**
+   * @param memoryBytes What the machine has.
+   * @param remembers The log reads from memory what was put not long ago; else as one that was opened
+   *   after that.
+   */
+  constructor(t: Test, options: StoreOptions = {}, memoryBytes = MUCH_MEMORY, remembers = false) {
     super(t, { mappedFileSizeCommitLog: 64 * 1024, ...options });
+    if (!remembers) {
+      const { log } = this;
+      log.readEach = async (start, ranges, length) => {
+        const bytes = Buffer.alloc(length);
+        const isRead = await log.segments.readEach(start, ranges, bytes);
+        return isRead ? { bytes, recent: false } : undefined;
+      };
+    }
     this.queues = new ConsumeQueueTable({
       fileSystem: this.fs,
       files: this.files,
