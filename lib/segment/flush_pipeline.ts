@@ -60,6 +60,8 @@ const TOLD_AT_ONCE = { count: 256, bytes: 1024 * 1024 } as const;
 const NO_SPACE_RETRY_MS = 500;
 /** An early force takes so many puts at least: each has its price. */
 const EARLY_PUTS_MIN = 32;
+/** A gain there must be: where the device is the slower one, two forces cost more than one. */
+const EARLY_GAIN = 1.25;
 /** Weight of the newest measurement in a moving average. */
 const NEWEST = 1 / 8;
 /** A force that takes longer is reported, in ms (`CommitLog`: "flush data to disk costs"). */
@@ -560,7 +562,7 @@ export class FlushPipeline {
    */
   #beginGathering(): void {
     const callers = this.#forceWaiters.size;
-    const isGain = callers * this.#putMs > this.#forceMs;
+    const isGain = callers * this.#putMs > EARLY_GAIN * this.#forceMs;
     this.#earlyPuts = isGain ? Math.max(EARLY_PUTS_MIN, callers / 2) : Number.POSITIVE_INFINITY;
     this.#gathering = true;
     this.#gatheringSince = this.#clock.monotonic();

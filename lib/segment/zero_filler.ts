@@ -6,8 +6,9 @@
  *               ^ committed               ^ zeroed
  *               |<-------- reach -------->|
  *
- * They are written in the background, in pieces, a bounded way ahead: little for a store that takes
- * little. Where the log is faster they give way to it.
+ * They are written in the background, in pieces, a bounded way ahead. The pieces are small: a sync
+ * of the log waits for whatever of its file is on the way to the device. Where the log is faster they
+ * give way to it.
  *
  * @module
  */
@@ -19,18 +20,16 @@ import { type FilePosition, OS_PAGE_SIZE } from "../units.ts";
 import type { OpenFiles } from "./open_files.ts";
 import type { Segment } from "./segment.ts";
 
-/** How far ahead: as far as the log has come since it was opened, within these. */
-const REACH_MIN = 1024 * 1024;
-const REACH_MAX = 16 * 1024 * 1024;
-/** A piece is this part of the reach. */
-const PIECES_PER_REACH = 4;
+/** How far ahead: with pieces of 1 MiB and more the log loses more than it gains. */
+const REACH = 1024 * 1024;
+const PIECE_BYTES = REACH / 4;
 /** After the log was faster, or the device was full, nothing is written for so long, in ms. */
 const PAUSE_MS = 100;
 
-const ZEROS = Buffer.alloc(REACH_MAX / PIECES_PER_REACH);
+const ZEROS = Buffer.alloc(PIECE_BYTES);
 
 /** What a new file begins with, in bytes: so the first records need not wait for the first piece. */
-export const ZEROS_AT_FIRST = REACH_MIN;
+export const ZEROS_AT_FIRST = REACH;
 
 export interface ZeroFillerContext {
   readonly files: OpenFiles;
@@ -44,9 +43,6 @@ export class ZeroFiller {
   #segment: Segment | undefined;
   /** End of the zeros; `undefined` until the file was looked at. */
   #zeroed: FilePosition | undefined;
-  /** Where the log was, and how far it has come. */
-  #position: FilePosition = 0;
-  #written = 0;
   #filling: Promise<void> | undefined;
   /** Where the piece under way begins. */
   #fillingFrom: FilePosition = 0;
@@ -61,17 +57,14 @@ export class ZeroFiller {
     if (segment !== this.#segment) {
       if (this.#filling) return;
       this.#segment = segment;
-      this.#position = position;
       this.#zeroed = undefined;
     }
-    this.#written += position - this.#position;
-    this.#position = position;
     if (this.#filling) return;
     if (this.#zeroed !== undefined) {
-      if (this.#zeroed >= segment.size || this.#zeroed - position > this.#reach / 2) return;
+      if (this.#zeroed >= segment.size || this.#zeroed - position > REACH / 2) return;
       if (this.#zeroed < position) {
         // The log was faster: leave the device to it, and some room before the next piece.
-        this.#zeroed = position + this.#pieceBytes;
+        this.#zeroed = position + PIECE_BYTES;
         this.#pause();
       }
     }
@@ -93,14 +86,6 @@ export class ZeroFiller {
     await this.#filling;
   }
 
-  get #reach(): number {
-    return Math.min(Math.max(this.#written, REACH_MIN), REACH_MAX);
-  }
-
-  get #pieceBytes(): number {
-    return Math.ceil(this.#reach / PIECES_PER_REACH / OS_PAGE_SIZE) * OS_PAGE_SIZE;
-  }
-
   #pause(): void {
     this.#pausedUntil = this.#context.clock.monotonic() + PAUSE_MS;
   }
@@ -113,7 +98,7 @@ export class ZeroFiller {
         // What a log has been written into has no holes before its end.
         this.#zeroed ??= Math.max(position, (await file.stat()).allocatedBytes);
         from = Math.ceil(this.#zeroed / OS_PAGE_SIZE) * OS_PAGE_SIZE;
-        const to = Math.min(from + this.#pieceBytes, segment.size);
+        const to = Math.min(from + PIECE_BYTES, segment.size);
         if (from >= to) return;
         await commitAndForceFully(file, [ZEROS.subarray(0, to - from)], from);
         this.#zeroed = to;
