@@ -69,6 +69,8 @@ const WAYS: Readonly<Partial<Record<CallName, readonly Way[]>>> = {
   close: ["EIO", "hang"],
 };
 
+/** Most calls in which a name is taken back. */
+const UNDO_CALLS = 2;
 /** A crash comes so many calls after one that has failed, at most, and another at the end. */
 const SOON_CALLS = 12;
 
@@ -130,7 +132,7 @@ export async function tryFailure(
   const soon = target.number + 1 + randomFor(seed, target.number, way)(SOON_CALLS);
   let early: Moment | undefined;
   const stage: SimulatedStage = stageOf(seed, workload, mode, (number, call) => {
-    if (number >= soon && !early && isNoted(stage, target, way)) early = momentOf(stage);
+    if (number >= soon && !early && isNoted(stage, number, target, way)) early = momentOf(stage);
     return number === target.number ? faultOf(way, call) : undefined;
   });
   return judged({ seed, workload, mode, target, way }, stage, async () => {
@@ -141,10 +143,19 @@ export async function tryFailure(
 }
 
 /**
- * Whether a failed sync of the log has been noted beside it. A process that is killed before that
- * believes the page cache once it is started again: nobody was told anything yet.
+ * Whether a failed sync of the log has been noted beside it, or a name whose sync failed was taken back.
+ * A process that is killed before that believes the page cache once it is started again: nobody was told
+ * anything yet.
+ *
+ * @param number Of the call that comes next.
  */
-function isNoted(stage: SimulatedStage, { name, path }: Target, way: Way): boolean {
+function isNoted(
+  stage: SimulatedStage,
+  number: number,
+  { number: failed, name, path }: Target,
+  way: Way,
+): boolean {
+  if (name === "syncDirectory") return number > failed + UNDO_CALLS || way === "hang";
   if (name !== "fdatasync" || !path.includes("/commitlog/") || way === "hang") return true;
   const { storePathCommitLog } = stage.resolved;
   const { syncFailed } = storePaths(ROOT, storePathCommitLog);
