@@ -129,6 +129,11 @@ export class QueueAssembly {
   }
 
   #confirm(queue: ConsumeQueue, { offset, request }: Claim): void {
+    if (offset < queue.min) {
+      // The file that held its unit is gone.
+      this.#context.suspects.add(queue);
+      return;
+    }
     // A record before the queue's last one has its unit, whatever it says.
     if (request.physicalOffset < queue.maxPhysicalOffset || offset < queue.max) return;
     if (offset > queue.max) this.#context.suspects.add(queue);

@@ -171,6 +171,19 @@ const CASES: Readonly<
       { do: "bytes", path: FIRST, at: 2409, hex: "cbd43194" },
     ],
   ],
+  "a queue that lost its first file, and a log that ends before what its second one knows": [
+    "golden:pre-blank",
+    async () => [
+      { do: "remove", path: "consumequeue/Pre/1/00000000000000000000" },
+      { do: "bytes", path: LAST_OF_GOLDEN, at: 84, hex: "00000014" },
+    ],
+  ],
+  "filler units behind the messages of a queue": [
+    "golden:v1-basic",
+    async () => [
+      { do: "bytes", path: GOLDEN_QUEUE, at: 60, hex: "00000000000000007fffffff0000000000000000" },
+    ],
+  ],
   "a file of the largest size": [
     "one",
     async () => [{ do: "resize", path: QUEUE, size: Number.MAX_SAFE_INTEGER }],
