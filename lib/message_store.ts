@@ -383,7 +383,7 @@ export class MessageStore {
       adoptFileSizes: readOnly,
     });
     checkLogIsThere(store, options);
-    await createAbort(fileSystem, paths.abort, process.pid);
+    await createAbort(fileSystem, { path: paths.abort, staging: paths.own }, process.pid);
     for (const path of [paths.commitLog, paths.consumeQueue, paths.logOwn]) {
       await createDirectory(fileSystem, path);
     }

@@ -5,11 +5,9 @@
  * @module
  */
 
-import { dirname } from "node:path";
 import { StoreError } from "../errors.ts";
-import { removeFile } from "../io/directory.ts";
+import { removeFile, replaceFile } from "../io/directory.ts";
 import type { FileStat, FileSystem } from "../io/file_system.ts";
-import { writeFully } from "../io/fully.ts";
 
 /**
  * Whether the last stop was no clean one.
@@ -28,26 +26,25 @@ export async function abortExists(fileSystem: FileSystem, path: string): Promise
   throw new StoreError("STORE_IO", `Cannot use ${path}: it is no file`, { path });
 }
 
-/** Makes the file, with the process id as RocketMQ 5 does; it survives a power cut afterwards. */
+/**
+ * Makes the file, with the process id as RocketMQ 5 does; it survives a power cut afterwards. One that is
+ * there is replaced: whoever made it may have failed to sync its name, and another sync would not do so
+ * either.
+ *
+ * @param file.staging Existing folder on the same file system.
+ * @throws {StoreError} `STORE_IO`; where there was no file there is none.
+ */
 export async function createAbort(
   fileSystem: FileSystem,
-  path: string,
+  { path, staging }: { readonly path: string; readonly staging: string },
   processId: number,
 ): Promise<void> {
   const content = Buffer.from(String(processId), "latin1");
+  const found = await abortExists(fileSystem, path);
   try {
-    const found = await abortExists(fileSystem, path);
-    const file = await fileSystem.open(path, found ? "write" : "create");
-    try {
-      await writeFully(file, [content], 0);
-      await file.ftruncate(content.length);
-      await file.fdatasync();
-    } finally {
-      await file.close();
-    }
-    await fileSystem.syncDirectory(dirname(path));
+    await replaceFile(fileSystem, { staging, path, content });
   } catch (cause) {
-    if (cause instanceof StoreError) throw cause;
+    if (!found) await fileSystem.unlink(path).catch(() => undefined);
     throw new StoreError("STORE_IO", `Cannot write ${path}`, { path, cause });
   }
 }
