@@ -46,8 +46,9 @@ export class HostileFailure extends Error {
   override readonly name = "HostileFailure";
 }
 
-/** System calls of a whole trial: a few thousand are usual. */
+/** System calls of a whole trial, and what short reads add: a few thousand are usual. */
 const CALLS_MAX = 60_000;
+const READS_IN_PIECES_MAX = 4;
 /** Bytes read in one open and walk, as a multiple of the store's, and beyond. */
 const READ_FACTOR_MAX = 32;
 const READ_BYTES_FREE = 4 * 1024 * 1024;
@@ -102,6 +103,7 @@ class Trial {
   readonly #isInTheWay: boolean;
   /** Files lie where others were. */
   readonly #areFilesMoved: boolean;
+  readonly #isLinked: boolean;
 
   constructor(base: Base, image: StoreImage, plan: TrialPlan, open: Opener) {
     const random = randomOf(plan.seed);
@@ -112,6 +114,7 @@ class Trial {
       plan.mutations.some((mutation) => kinds.has(mutation.do));
     this.#isInTheWay = did(IN_THE_WAY);
     this.#areFilesMoved = did(MOVES);
+    this.#isLinked = did(new Set(["link"]));
     const modes: readonly StoreOptions[] = [
       { flushDiskType: "SYNC_FLUSH", transientStorePoolEnable: false },
       { flushDiskType: "ASYNC_FLUSH", transientStorePoolEnable: false },
@@ -128,7 +131,6 @@ class Trial {
     };
     this.#seam = {
       cached: random(4) > 0,
-      callsMax: CALLS_MAX,
       ...(random(8) === 0 ? { shortBytes: 300 + random(3000) } : {}),
     };
   }
@@ -156,7 +158,9 @@ class Trial {
       if (bytes < 2 ** 31) size += bytes;
     }
     const bytesReadMax = READ_FACTOR_MAX * size + READ_BYTES_FREE;
-    const fs = new ImageFileSystem(image, "/store", { ...this.#seam, bytesReadMax });
+    const { shortBytes = Number.POSITIVE_INFINITY } = this.#seam;
+    const callsMax = CALLS_MAX + Math.ceil((READS_IN_PIECES_MAX * size) / shortBytes);
+    const fs = new ImageFileSystem(image, "/store", { ...this.#seam, bytesReadMax, callsMax });
     return new Visit(fs, this.#clock, this.#errors);
   }
 
@@ -270,8 +274,10 @@ class Trial {
     buffers.begin(largestOf(image));
     const store = await visit.open(this.#open, this.#options, this.#random(2) === 0);
     if (store instanceof StoreError) {
-      // The killed process could only have met at its close what keeps this one from writing.
-      if (!before && this.#isInTheWay && store.code === "STORE_IO") return;
+      // The killed process could only have met at its close what keeps this one from writing; and a link
+      // that led nowhere may lead to a file since.
+      const isDue = this.#isLinked || (!before && this.#isInTheWay);
+      if (isDue && store.code === "STORE_IO") return;
       throw new HostileFailure("A store that was opened does not open again", { cause: store });
     }
     if (before) {
