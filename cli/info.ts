@@ -5,7 +5,7 @@
  */
 
 import { join, resolve } from "node:path";
-import type { MessageStore, StoredMessage } from "../lib/mod.ts";
+import type { MessageStore, StoredMessage, Watermarks } from "../lib/mod.ts";
 import { readConfig } from "./arguments.ts";
 import { exactJson, type JsonObject, jsonText } from "./json.ts";
 import { type LockState, lockState } from "./lock_state.ts";
@@ -212,7 +212,7 @@ function text(facts: Facts): string {
     rows.push([
       "",
       slot
-        ? `forcelog: log durable to ${slot.logEnd}, queues to ${slot.queuesEnd}; ${plural(slot.queueCount, "queue")}, ${plural(slot.unitCount, "unit")}; index to ${slot.index?.end ?? "nowhere"}`
+        ? `forcelog: log durable to ${slot.logEnd}, queues to ${slot.queuesEnd}; ${countsText(slot)}; index to ${slot.index?.end ?? "nowhere"}`
         : "forcelog: nothing, or void since another store was here",
     ]);
   }
@@ -223,6 +223,11 @@ function text(facts: Facts): string {
     rows.push([i === 0 ? "written by" : "", hint]);
   });
   return rows.map(([name, value]) => `${name.padEnd(16)}${value}\n`).join("");
+}
+
+function countsText({ queueCount, unitCount }: Watermarks): string {
+  if (queueCount < 0) return "queues not counted, since topics were being deleted";
+  return `${plural(queueCount, "queue")}, ${plural(unitCount, "unit")}`;
 }
 
 function stopText(abort: string | undefined): string {

@@ -20,7 +20,7 @@ const VERBS: Readonly<Record<string, readonly [about: string, load: () => Promis
   cat: ["messages of a store", async () => (await import("./cat.ts")).cat],
   query: ["messages of a store by key", async () => (await import("./query.ts")).query],
   topics: [
-    "the topics of a store with their settings, or its consumer groups",
+    "the topics of a store with their settings, or its consumer groups; deletes topics with --delete",
     async () => (await import("./topics.ts")).topics,
   ],
   offsets: [

@@ -29,6 +29,17 @@ export async function openForReading(
   });
 }
 
+/** Opens the store to change it: it is recovered if need be. */
+export async function openForWriting(
+  directory: string,
+  options: StoreOptions,
+  terminal: Terminal,
+): Promise<MessageStore> {
+  return MessageStore.open(directory, options, {
+    onWarning: (warning) => terminal.note(`warning: ${printable(warning)}`),
+  });
+}
+
 /** @throws if there is no such directory. */
 export async function checkDirectory(directory: string): Promise<void> {
   try {

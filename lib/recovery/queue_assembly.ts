@@ -77,9 +77,12 @@ export class QueueAssembly {
     this.#context = context;
   }
 
-  /** Where a record goes, with its offset in each queue. */
+  /** Where a record goes, with its offset in each queue. It goes to none that was deleted behind it. */
   queuesOf(request: DispatchRequest): ReturnType<typeof queuesOf> {
-    return queuesOf(request, this.#context.multiDispatch);
+    const { deleted } = this.#context.queues;
+    return queuesOf(request, this.#context.multiDispatch).filter(
+      ([topic]) => !deleted.covers(topic, request.physicalOffset),
+    );
   }
 
   /** Takes the next record of the log. */
@@ -89,6 +92,8 @@ export class QueueAssembly {
     for (const [topic, queueId, offset] of this.queuesOf(request)) {
       const queue = queues.findOrCreate(topic, queueId);
       if (!wanted(queue)) continue;
+      const next = queues.deleted.nextOf(topic, queueId);
+      if (next > 0 && !queue.exists && offset >= next) queue.startAt(next);
       if (units === "complete") this.#confirm(queue, { offset, request });
       else this.#claim(queue, { offset, request });
     }
