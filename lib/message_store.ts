@@ -897,18 +897,18 @@ export class MessageStore {
     this.#statistics.refresh();
     const { fileSystem } = this.#environment;
     const { commitLog, consumeQueue } = this.#paths;
-    const minOffset = this.minPhysicalOffset;
-    const first = await this.#reader.lookup(Math.max(0, minOffset)).catch(() => undefined);
+    // What cannot be read is not told.
+    const earliestTime = await this.#times.earliest().catch(() => undefined);
     const { wrote, flushed, busyForMs } = this.#log.pipeline;
     return runtimeInfo({
       statistics: this.#statistics,
       puts: this.#puts.counters,
-      minOffset,
+      minOffset: this.minPhysicalOffset,
       maxOffset: wrote,
       dispatchBehind: wrote - this.#dispatcher.end,
       flushBehind: wrote - flushed,
       busyForMs,
-      earliestTime: first?.storeTimestamp ?? -1,
+      earliestTime: earliestTime ?? -1,
       delayLevels: this.delayOffsets.list().map(({ level, offset }) => ({
         level,
         offset,
