@@ -92,6 +92,26 @@ export async function listFiles(directory: string): Promise<DirectoryFile[]> {
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
+/** Files of a folder together. */
+export interface FilesSum {
+  readonly files: number;
+  readonly bytes: number;
+  /** Space that they take on the device. */
+  readonly allocatedBytes: number;
+}
+
+/** Number, bytes and space of the files below a folder. */
+export function sumOf(files: readonly DirectoryFile[], folder: string): FilesSum {
+  const inside = files.filter(({ path }) => path.startsWith(`${folder}/`));
+  const total = (of: (file: DirectoryFile) => number): number =>
+    inside.reduce((bytes, file) => bytes + of(file), 0);
+  return {
+    files: inside.length,
+    bytes: total(({ size }) => size),
+    allocatedBytes: total(({ allocatedBytes }) => allocatedBytes),
+  };
+}
+
 /**
  * The six 64-bit numbers at the front of `checkpoint`, exactly.
  *
