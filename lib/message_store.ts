@@ -57,6 +57,7 @@ import {
 } from "./recovery/recovery.ts";
 import { listStoreFiles, type StoreFiles } from "./recovery/store_files.ts";
 import { checkStoreKind } from "./recovery/store_kind.ts";
+import { neededFrom } from "./retention/consumer_needs.ts";
 import { type CleanRequest, Retention } from "./retention/retention.ts";
 import { TopicRemover } from "./retention/topic_remover.ts";
 import type { OpenFiles } from "./segment/open_files.ts";
@@ -125,6 +126,7 @@ interface Mark {
 
 /** The log may be so many files ahead of the durable queues; a Java broker looks at ten. */
 const QUEUES_BEHIND_FILES_MAX = 7;
+const HOUR_MS = 3_600_000;
 /** From so many on the queues are flushed whatever their interval. */
 const QUEUES_BEHIND_FILES_SOON = 4;
 
@@ -330,7 +332,14 @@ export class MessageStore {
       settled: () => Math.min(this.#log.pipeline.flushed, this.#queuesDurable),
       settle: () => this.#flusher.flush(),
       alone: (action) => this.#flusher.alone(action),
-      neededFrom: environment.neededFrom,
+      neededFrom: async () =>
+        environment.neededFrom
+          ? environment.neededFrom()
+          : neededFrom(
+              this.offsets.active(options.consumerActiveHours * HOUR_MS),
+              this.#queues,
+              environment.onWarning,
+            ),
       deleteExpired: async (logMin) => {
         this.#queues.deleted.forgetBelow(logMin);
         await this.#index.deleteExpired(logMin, () => this.#flusher.flush());

@@ -497,6 +497,16 @@ export class ConsumeQueue {
     this.#minPhysicalOffset = first?.physicalOffset;
   }
 
+  /**
+   * Where the record of message `offset` begins, or that of the first one behind it that is there;
+   * `undefined` if there is none, or if its unit is damaged.
+   *
+   * @throws {StoreError} `STORE_IO`, `STORE_QUEUE_DAMAGED`.
+   */
+  async placeFrom(offset: QueueOffset): Promise<PhysicalOffset | undefined> {
+    return (await this.#nextMessage(Math.max(offset, this.#min), this.#max))?.physicalOffset;
+  }
+
   /** Whether there are files that hold nothing but expired messages. */
   get hasExpiredFiles(): boolean {
     const [first, next] = this.#segments.segments;
