@@ -813,6 +813,7 @@ export class MessageStore {
       if (!isSystemTopic(name)) continue;
       throw new RangeError(`Cannot delete topic "${name}": it is one of RocketMQ's own`);
     }
+    await this.#forceLog();
     const there = new Set(names.filter((name) => this.topics.get(name)));
     await Promise.all([...there].map((name) => this.topics.delete(name)));
     for (const name of await this.#remover.remove(names)) there.add(name);
@@ -954,7 +955,7 @@ export class MessageStore {
     this.#arrivals.wakeAll();
     try {
       try {
-        await this.#remover.idle();
+        await this.#remover.close();
         await this.#retention.close();
         await this.#log.close();
         await this.#feeder.close(!failedBefore && !this.#environment.readOnly);

@@ -34,6 +34,8 @@ export interface DeletedTopic {
   readonly next: ReadonlyMap<number, QueueOffset>;
 }
 
+/** A longer one is not read, in bytes: millions of topics. */
+const SIZE_MAX = 256 * 1024 * 1024;
 /** Digits of the CRC, and the line's end. */
 const HEAD_BYTES = 9;
 
@@ -98,6 +100,7 @@ export async function readDeletedTopics(
   try {
     const { kind, size } = await fileSystem.stat(path);
     if (kind !== "file") throw damaged(path, "it is no file");
+    if (size > SIZE_MAX) throw damaged(path, `it has ${size} bytes`);
     const file = await fileSystem.open(path, "read");
     try {
       bytes = Buffer.alloc(size);

@@ -18,7 +18,7 @@ import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import { UNIT_BYTES } from "../consume_queue/queue_unit.ts";
 import { removeTree } from "../consume_queue/topic_folders.ts";
-import type { StoreError } from "../errors.ts";
+import { StoreError } from "../errors.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import { OneAtATime } from "../io/one_at_a_time.ts";
 import type { StorePaths } from "../io/store_paths.ts";
@@ -44,6 +44,7 @@ export interface TopicRemoverContext {
 export class TopicRemover {
   readonly #context: TopicRemoverContext;
   readonly #removals = new OneAtATime();
+  #closed = false;
 
   constructor(context: TopicRemoverContext) {
     this.#context = context;
@@ -56,12 +57,19 @@ export class TopicRemover {
    * @throws {StoreError} `STORE_IO`. Either nothing was deleted, or the queues are gone and the next open
    *   removes what is left of their files. If nobody can tell which, the store has failed.
    */
-  remove(names: readonly string[]): Promise<string[]> {
+  async remove(names: readonly string[]): Promise<string[]> {
+    if (this.#closed) {
+      const { root: path } = this.#context.paths;
+      throw new StoreError("STORE_CLOSED", `Cannot delete topics of ${path}: it is closed`, {
+        path,
+      });
+    }
     return this.#removals.run(() => this.#remove(names));
   }
 
-  /** Waits for what was asked for. */
-  idle(): Promise<void> {
+  /** Waits for what was asked for, and takes no more. */
+  close(): Promise<void> {
+    this.#closed = true;
     return this.#removals.idle();
   }
 

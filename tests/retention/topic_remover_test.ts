@@ -246,6 +246,41 @@ t.test("cleanUnusedTopics() leaves what is named, RocketMQ's own and light queue
   await store.close();
 });
 
+t.test("close() waits for a deletion, and none comes after it", async (t) => {
+  const dir = storePath(t);
+  const { store } = await openStore(t, dir);
+  for (const topic of ["A", "B", "C"]) await putMany(store, 3, { topic });
+  await store.topics.update("B");
+  const deletions = Promise.allSettled(["A", "B", "C"].map((topic) => store.deleteTopics([topic])));
+  const put = store.put(message("", { topic: "A" }));
+  await store.close();
+  await put;
+  const outcomes = await deletions;
+  const { store: again } = await openStore(t, dir);
+  t.equal(again.recovery.cleanStop, true);
+  for (const [i, topic] of ["A", "B", "C"].entries()) {
+    const outcome = outcomes[i];
+    if (outcome?.status === "rejected") t.match(outcome.reason, { code: "STORE_CLOSED" });
+    // What was told in time is so.
+    else t.notOk(topicsOf(again).includes(topic) && again.minOffset(topic) === 0, topic);
+  }
+  await checkStore(t, again, dir);
+  await again.close();
+});
+
+t.test("a store that has failed deletes no topic", async (t) => {
+  const dir = storePath(t);
+  const { store, fileSystem } = await openStore(t, dir);
+  await putMany(store, 3, { topic: "A" });
+  await store.topics.update("A");
+  fileSystem.failNext("fdatasync", "EIO", { path: /commitlog/ });
+  await t.rejects(store.flush());
+  t.match(await rejection(store.deleteTopics(["A"])), { code: "STORE_IO" });
+  t.ok(store.topics.get("A"));
+  t.equal(store.maxOffset("A"), 3);
+  await store.close();
+});
+
 eachBinding(t, "a deletion that can't be written down changes nothing", async (t, binding) => {
   const dir = storePath(t);
   const { store, fileSystem } = await openStore(t, dir, {}, { binding });
