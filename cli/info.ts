@@ -5,7 +5,7 @@
  */
 
 import { join, resolve } from "node:path";
-import type { MessageStore, StoredMessage } from "../lib/mod.ts";
+import type { MessageStore, StoredMessage, Watermarks } from "../lib/mod.ts";
 import { readConfig } from "./arguments.ts";
 import { exactJson, type JsonObject, jsonText } from "./json.ts";
 import { type LockState, lockState } from "./lock_state.ts";
@@ -15,10 +15,12 @@ import {
   checkStore,
   type DirectoryFile,
   exists,
+  type FilesSum,
   listFiles,
   openForReading,
   readCheckpointLongs,
   readFront,
+  sumOf,
 } from "./store_directory.ts";
 import { bytesText, printable, type Terminal, timeText } from "./terminal.ts";
 import { writerHints } from "./writer_hints.ts";
@@ -122,24 +124,6 @@ async function sampleOf(store: MessageStore): Promise<StoredMessage[]> {
   return [];
 }
 
-/** Number, bytes and space of the files below a folder. */
-function sum(files: readonly DirectoryFile[], folder: string): JsonObject & Sum {
-  const inside = files.filter(({ path }) => path.startsWith(`${folder}/`));
-  const total = (of: (file: DirectoryFile) => number): number =>
-    inside.reduce((bytes, file) => bytes + of(file), 0);
-  return {
-    files: inside.length,
-    bytes: total(({ size }) => size),
-    allocatedBytes: total(({ allocatedBytes }) => allocatedBytes),
-  };
-}
-
-interface Sum {
-  readonly files: number;
-  readonly bytes: number;
-  readonly allocatedBytes: number;
-}
-
 function queueFacts(store: MessageStore) {
   const queues = store.queues();
   return {
@@ -160,10 +144,10 @@ function json(facts: Facts): JsonObject {
       minOffset: store.minPhysicalOffset,
       maxOffset: watermarks.wrote,
       fileSize: options.mappedFileSizeCommitLog,
-      ...sum(files, "commitlog"),
+      ...sumOf(files, "commitlog"),
     },
-    consumeQueues: { ...queueFacts(store), ...sum(files, "consumequeue") },
-    index: sum(files, "index"),
+    consumeQueues: { ...queueFacts(store), ...sumOf(files, "consumequeue") },
+    index: { ...sumOf(files, "index") },
     abort: abort ?? null,
     checkpoint:
       longs === undefined
@@ -183,10 +167,10 @@ function text(facts: Facts): string {
   const { recovery, watermarks, options } = store;
   const slot = recovery.checkpoint.watermarks;
   const queues = queueFacts(store);
-  const log = sum(files, "commitlog");
-  const units = sum(files, "consumequeue");
-  const index = sum(files, "index");
-  const space = ({ files: count, bytes, allocatedBytes }: Sum): string =>
+  const log = sumOf(files, "commitlog");
+  const units = sumOf(files, "consumequeue");
+  const index = sumOf(files, "index");
+  const space = ({ files: count, bytes, allocatedBytes }: FilesSum): string =>
     `${plural(count, "file")}, ${bytesText(bytes)}, on disk ${bytesText(allocatedBytes)}`;
   const rows: [string, string][] = [
     ["store", printable(directory)],
@@ -212,7 +196,7 @@ function text(facts: Facts): string {
     rows.push([
       "",
       slot
-        ? `forcelog: log durable to ${slot.logEnd}, queues to ${slot.queuesEnd}; ${plural(slot.queueCount, "queue")}, ${plural(slot.unitCount, "unit")}; index to ${slot.index?.end ?? "nowhere"}`
+        ? `forcelog: log durable to ${slot.logEnd}, queues to ${slot.queuesEnd}; ${countsText(slot)}; index to ${slot.index?.end ?? "nowhere"}`
         : "forcelog: nothing, or void since another store was here",
     ]);
   }
@@ -223,6 +207,11 @@ function text(facts: Facts): string {
     rows.push([i === 0 ? "written by" : "", hint]);
   });
   return rows.map(([name, value]) => `${name.padEnd(16)}${value}\n`).join("");
+}
+
+function countsText({ queueCount, unitCount }: Watermarks): string {
+  if (queueCount < 0) return "queues not counted, since topics were being deleted";
+  return `${plural(queueCount, "queue")}, ${plural(unitCount, "unit")}`;
 }
 
 function stopText(abort: string | undefined): string {

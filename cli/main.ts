@@ -16,11 +16,15 @@ const VERBS: Readonly<Record<string, readonly [about: string, load: () => Promis
     "what a store is: sizes, offsets, checkpoint, and what its recovery would do",
     async () => (await import("./info.ts")).info,
   ],
+  stats: [
+    "figures of a store: sizes, disks, messages and times of topics, what is behind",
+    async () => (await import("./stats.ts")).stats,
+  ],
   ls: ["the queues of a store, or its files", async () => (await import("./ls.ts")).ls],
   cat: ["messages of a store", async () => (await import("./cat.ts")).cat],
   query: ["messages of a store by key", async () => (await import("./query.ts")).query],
   topics: [
-    "the topics of a store with their settings, or its consumer groups",
+    "the topics of a store with their settings, or its consumer groups; deletes topics with --delete",
     async () => (await import("./topics.ts")).topics,
   ],
   offsets: [

@@ -4,11 +4,11 @@
  * @module
  */
 
-import { MessageStore, type StoreOptions } from "../lib/mod.ts";
+import type { MessageStore } from "../lib/mod.ts";
 import { readConfig, wholeNumber } from "./arguments.ts";
 import { jsonText } from "./json.ts";
 import { READS_ONLY, type Verb } from "./main.ts";
-import { checkStore, openForReading } from "./store_directory.ts";
+import { checkStore, openForReading, openForWriting } from "./store_directory.ts";
 import { table } from "./table.ts";
 import { printable, type Terminal, UsageError } from "./terminal.ts";
 
@@ -70,16 +70,6 @@ Examples:
       }
     });
 };
-
-function openForWriting(
-  directory: string,
-  config: StoreOptions,
-  terminal: Terminal,
-): Promise<MessageStore> {
-  return MessageStore.open(directory, config, {
-    onWarning: (warning) => terminal.note(`warning: ${printable(warning)}`),
-  });
-}
 
 async function print(
   store: MessageStore,

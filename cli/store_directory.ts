@@ -29,6 +29,17 @@ export async function openForReading(
   });
 }
 
+/** Opens the store to change it: it is recovered if need be. */
+export async function openForWriting(
+  directory: string,
+  options: StoreOptions,
+  terminal: Terminal,
+): Promise<MessageStore> {
+  return MessageStore.open(directory, options, {
+    onWarning: (warning) => terminal.note(`warning: ${printable(warning)}`),
+  });
+}
+
 /** @throws if there is no such directory. */
 export async function checkDirectory(directory: string): Promise<void> {
   try {
@@ -79,6 +90,26 @@ export async function listFiles(directory: string): Promise<DirectoryFile[]> {
   };
   await walk(directory);
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/** Files of a folder together. */
+export interface FilesSum {
+  readonly files: number;
+  readonly bytes: number;
+  /** Space that they take on the device. */
+  readonly allocatedBytes: number;
+}
+
+/** Number, bytes and space of the files below a folder. */
+export function sumOf(files: readonly DirectoryFile[], folder: string): FilesSum {
+  const inside = files.filter(({ path }) => path.startsWith(`${folder}/`));
+  const total = (of: (file: DirectoryFile) => number): number =>
+    inside.reduce((bytes, file) => bytes + of(file), 0);
+  return {
+    files: inside.length,
+    bytes: total(({ size }) => size),
+    allocatedBytes: total(({ allocatedBytes }) => allocatedBytes),
+  };
 }
 
 /**

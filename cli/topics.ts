@@ -4,15 +4,17 @@
  * @module
  */
 
+import type { MessageStore } from "../lib/mod.ts";
 import { readConfig } from "./arguments.ts";
 import { jsonText } from "./json.ts";
 import { READS_ONLY, type Verb } from "./main.ts";
-import { checkStore, openForReading } from "./store_directory.ts";
+import { checkStore, openForReading, openForWriting } from "./store_directory.ts";
 import { table } from "./table.ts";
-import { printable } from "./terminal.ts";
+import { printable, type Terminal } from "./terminal.ts";
 
 interface TopicsOptions {
   readonly groups?: true;
+  readonly delete?: readonly string[];
   readonly json?: true;
   readonly config?: string;
 }
@@ -24,6 +26,7 @@ export const topics: Verb = (command, terminal) => {
   command
     .argument("<directory>", "the store's directory")
     .option("--groups", "list the consumer groups instead")
+    .option("--delete <name...>", "deletes these topics; writes to the store")
     .option("--json", "print one JSON object, with all settings")
     .option("--config <json>", "options of the store: JSON text or a file")
     .addHelpText(
@@ -40,8 +43,11 @@ Examples:
     .action(async (directory: string, options: TopicsOptions) => {
       const config = await readConfig(options.config);
       await checkStore(directory, config);
-      const store = await openForReading(directory, config, terminal);
+      const store = options.delete
+        ? await openForWriting(directory, config, terminal)
+        : await openForReading(directory, config, terminal);
       try {
+        if (options.delete) await deleteAll(store, options.delete, terminal);
         const topics = store.topics.list();
         const groups = store.groups.list();
         if (options.json) {
@@ -81,6 +87,17 @@ Examples:
       }
     });
 };
+
+async function deleteAll(
+  store: MessageStore,
+  names: readonly string[],
+  terminal: Terminal,
+): Promise<void> {
+  for (const name of names) {
+    if ((await store.deleteTopics([name])) === 1) continue;
+    terminal.fail(new Error(`Cannot delete topic "${printable(name)}": there is none`));
+  }
+}
 
 function permissionText(perm: number): string {
   return PERMISSIONS.map((letter, bit) => ((perm >> bit) & 1 ? letter : "-"))

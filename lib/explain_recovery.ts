@@ -92,6 +92,7 @@ async function filesOf({ environment, options, paths, files }: OpenContext): Pro
     commitLogFileSize: options.mappedFileSizeCommitLog,
     consumeQueueFileSize: options.mappedFileSizeConsumeQueue,
     adoptFileSizes: true,
+    warn: environment.onWarning,
   });
   checkLogIsThere(store, options);
   return store;

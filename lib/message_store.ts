@@ -7,9 +7,11 @@
 import { totalmem } from "node:os";
 import { resolve } from "node:path";
 import { createAbort, removeAbort } from "./checkpoint/abort_file.ts";
+import { type DeletedTopic, writeDeletedTopics } from "./checkpoint/deleted_topics.ts";
 import {
   type CheckpointLongs,
   type IndexMark,
+  UNCOUNTED,
   writeCheckpoint,
 } from "./checkpoint/store_checkpoint.ts";
 import { forgetFailedSync, hasFailedSync, noteFailedSync } from "./checkpoint/sync_failed_file.ts";
@@ -27,6 +29,7 @@ import { createDirectory, removeFile } from "./io/directory.ts";
 import type { FileSystem } from "./io/file_system.ts";
 import { StoreLock } from "./io/store_lock.ts";
 import type { StorePaths } from "./io/store_paths.ts";
+import { LIGHT_QUEUE_PREFIX } from "./message/light_queues.ts";
 import type { Message, MessageBatch } from "./message/message.ts";
 import { parseMessageId } from "./message/message_id.ts";
 import { SCHEDULE_TOPIC } from "./message/property_names.ts";
@@ -37,6 +40,7 @@ import type { ConsumerOffsets } from "./metadata/consumer_offsets.ts";
 import type { DelayOffsets } from "./metadata/delay_offsets.ts";
 import type { GroupTable } from "./metadata/group_table.ts";
 import { Metadata } from "./metadata/metadata.ts";
+import { isSystemTopic } from "./metadata/resource_name.ts";
 import type { TopicTable } from "./metadata/topic_table.ts";
 import { type ResolvedOptions, resolveOptions, type StoreOptions } from "./options.ts";
 import { PutPath } from "./put/put_path.ts";
@@ -53,7 +57,9 @@ import {
 } from "./recovery/recovery.ts";
 import { listStoreFiles, type StoreFiles } from "./recovery/store_files.ts";
 import { checkStoreKind } from "./recovery/store_kind.ts";
+import { neededFrom } from "./retention/consumer_needs.ts";
 import { type CleanRequest, Retention } from "./retention/retention.ts";
+import { TopicRemover } from "./retention/topic_remover.ts";
 import type { OpenFiles } from "./segment/open_files.ts";
 import {
   CHANNELS,
@@ -120,6 +126,7 @@ interface Mark {
 
 /** The log may be so many files ahead of the durable queues; a Java broker looks at ten. */
 const QUEUES_BEHIND_FILES_MAX = 7;
+const HOUR_MS = 3_600_000;
 /** From so many on the queues are flushed whatever their interval. */
 const QUEUES_BEHIND_FILES_SOON = 4;
 
@@ -149,11 +156,14 @@ export class MessageStore {
   readonly #feeder: IndexFeeder;
   readonly #times: TimeSearch;
   readonly #retention: Retention;
+  readonly #remover: TopicRemover;
   readonly #puts: PutPath;
   readonly #metadata: Metadata;
   readonly #statistics: StoreStatistics;
   readonly #delayLevels: DelayLevels;
   #longs: CheckpointLongs;
+  /** What the checkpoint tells. */
+  #published: Mark | undefined;
   /** Every record below has its units on disk. */
   #queuesDurable: PhysicalOffset;
   #state: StoreState = "open";
@@ -194,6 +204,8 @@ export class MessageStore {
             storeTimestamp,
           });
         },
+        // A RocketMQ that finds no such queue after our crash would begin it with 0.
+        begun: () => this.#flushQueues(),
         failed: (error) => this.#log.pipeline.fail(error),
       },
       { ...last, end: report.end },
@@ -320,12 +332,33 @@ export class MessageStore {
       settled: () => Math.min(this.#log.pipeline.flushed, this.#queuesDurable),
       settle: () => this.#flusher.flush(),
       alone: (action) => this.#flusher.alone(action),
-      neededFrom: environment.neededFrom,
+      neededFrom: async () =>
+        environment.neededFrom
+          ? environment.neededFrom()
+          : neededFrom(
+              this.offsets.active(options.consumerActiveHours * HOUR_MS),
+              this.#queues,
+              environment.onWarning,
+            ),
       deleteExpired: async (logMin) => {
+        this.#queues.deleted.forgetBelow(logMin);
         await this.#index.deleteExpired(logMin, () => this.#flusher.flush());
       },
       happened: (event) => environment.onRetention?.(event),
       warn: environment.onWarning,
+    });
+    this.#remover = new TopicRemover({
+      fileSystem: environment.fileSystem,
+      paths,
+      log: this.#log,
+      queues: this.#queues,
+      hold: (topics) => this.#puts.hold(topics),
+      alone: (action) => this.#flusher.alone(action),
+      disownCounts: async () => {
+        if (this.#published) await this.#publish({ ...this.#published, ...UNCOUNTED });
+      },
+      settle: () => this.#flusher.flush(),
+      removed: (topic, queues) => this.#statistics.forget(topic, queues),
     });
   }
 
@@ -381,6 +414,7 @@ export class MessageStore {
       commitLogFileSize: options.mappedFileSizeCommitLog,
       consumeQueueFileSize: options.mappedFileSizeConsumeQueue,
       adoptFileSizes: readOnly,
+      ...(readOnly ? { warn: environment.onWarning } : {}),
     });
     checkLogIsThere(store, options);
     await createAbort(fileSystem, { path: paths.abort, staging: paths.own }, process.pid);
@@ -417,6 +451,11 @@ export class MessageStore {
       syncFailed,
     });
     if (syncFailed) await forgetFailedSync(fileSystem, paths.syncFailed);
+    const { deleted } = store.queues;
+    if (deleted.endAt(recovered.report.end)) {
+      const { deletedTopics: path, own: staging } = paths;
+      await writeDeletedTopics(fileSystem, { path, staging }, deleted.list());
+    }
     const opened: MessageStore = new MessageStore(
       { ...context, options: adopted },
       store,
@@ -750,6 +789,62 @@ export class MessageStore {
     await this.#retention.clean(request);
   }
 
+  /**
+   * Deletes topics: their queues, their settings in `config/topics.json`, what groups have committed for them,
+   * and their statistics. Their records stay in the log, and in the index, until the log's files are deleted:
+   * `lookup`, `query` and `records` find them there. RocketMQ: `deleteTopics`.
+   *
+   * Once this resolves the queues do not come back, after a power cut neither; a crash before that leaves a
+   * topic as it was, or without queues. Puts to these topics wait meanwhile. A put that comes after it makes the
+   * topic anew; each of its queues goes on behind the offsets that it had, at the next one with which a queue
+   * file begins, so that no offset is given twice.
+   *
+   * @param topics Any names but those of RocketMQ's own topics; one that there is not is passed over.
+   * @returns How many of them there were.
+   * @throws {TypeError | RangeError} for one of RocketMQ's own, and if the store is open for reading only.
+   * @throws {StoreError} `STORE_CLOSED`, `STORE_IO`: call it again, or open the store again, to be sure.
+   */
+  async deleteTopics(topics: Iterable<string>): Promise<number> {
+    this.#checkWritable("delete topics of");
+    const names = [...new Set(topics)];
+    for (const name of names) {
+      if (typeof name !== "string")
+        throw new TypeError(`Cannot delete topic ${name}: it is no name`);
+      if (!isSystemTopic(name)) continue;
+      throw new RangeError(`Cannot delete topic "${name}": it is one of RocketMQ's own`);
+    }
+    await this.#forceLog();
+    const there = new Set(names.filter((name) => this.topics.get(name)));
+    await Promise.all([...there].map((name) => this.topics.delete(name)));
+    for (const name of await this.#remover.remove(names)) there.add(name);
+    // Consumers may have committed meanwhile.
+    for (const name of names) this.offsets.removeTopic(name);
+    await this.offsets.flush();
+    return there.size;
+  }
+
+  /**
+   * Deletes the topics with queues that are not named, as {@linkcode MessageStore.deleteTopics} does, but for
+   * RocketMQ's own and light queues. RocketMQ: `cleanUnusedTopic`, which a broker calls with the topics of
+   * `config/topics.json`.
+   *
+   * @returns The names of those that were deleted.
+   */
+  async cleanUnusedTopics(retain: Iterable<string>): Promise<string[]> {
+    const retained = new Set(retain);
+    const unused = [...new Set(this.queues().map(({ topic }) => topic))].filter(
+      (topic) =>
+        !retained.has(topic) && !isSystemTopic(topic) && !topic.startsWith(LIGHT_QUEUE_PREFIX),
+    );
+    await this.deleteTopics(unused);
+    return unused;
+  }
+
+  /** Topics that were deleted and still have records in the log, by name. */
+  get deletedTopics(): readonly DeletedTopic[] {
+    return this.#queues.deleted.list();
+  }
+
   /** Figures since the store was opened, as of now. */
   stats(): StoreStats {
     const statistics = this.#statistics;
@@ -812,18 +907,18 @@ export class MessageStore {
     this.#statistics.refresh();
     const { fileSystem } = this.#environment;
     const { commitLog, consumeQueue } = this.#paths;
-    const minOffset = this.minPhysicalOffset;
-    const first = await this.#reader.lookup(Math.max(0, minOffset)).catch(() => undefined);
+    // What cannot be read is not told.
+    const earliestTime = await this.#times.earliest().catch(() => undefined);
     const { wrote, flushed, busyForMs } = this.#log.pipeline;
     return runtimeInfo({
       statistics: this.#statistics,
       puts: this.#puts.counters,
-      minOffset,
+      minOffset: this.minPhysicalOffset,
       maxOffset: wrote,
       dispatchBehind: wrote - this.#dispatcher.end,
       flushBehind: wrote - flushed,
       busyForMs,
-      earliestTime: first?.storeTimestamp ?? -1,
+      earliestTime: earliestTime ?? -1,
       delayLevels: this.delayOffsets.list().map(({ level, offset }) => ({
         level,
         offset,
@@ -860,6 +955,7 @@ export class MessageStore {
     this.#arrivals.wakeAll();
     try {
       try {
+        await this.#remover.close();
         await this.#retention.close();
         await this.#log.close();
         await this.#feeder.close(!failedBefore && !this.#environment.readOnly);
@@ -947,7 +1043,8 @@ export class MessageStore {
     return { last: this.#dispatcher.last, queueCount, unitCount, index };
   }
 
-  async #publish({ last, queueCount, unitCount, ...mark }: Mark): Promise<void> {
+  async #publish(published: Mark): Promise<void> {
+    const { last, queueCount, unitCount, ...mark } = published;
     const { fileSystem, readOnly } = this.#environment;
     const index = readOnly ? mark.index : await this.#feeder.force(mark.index);
     const longs: CheckpointLongs = {
@@ -963,14 +1060,16 @@ export class MessageStore {
     const { checkpoint: path, own: staging } = this.#paths;
     await writeCheckpoint(fileSystem, { path, staging }, longs, watermarks);
     this.#longs = longs;
+    this.#published = published;
     this.#queuesDurable = last.end;
   }
 
   /** They lead into messages that are not there: their groups will miss what is put there. */
   #warnAboutOffsets(): void {
-    const beyond = this.offsets
-      .list()
-      .filter(({ topic, queueId, offset }) => offset > this.maxOffset(topic, queueId));
+    const beyond = this.offsets.list().filter(({ topic, queueId, offset }) => {
+      const next = this.#queues.deleted.nextOf(topic, queueId);
+      return offset > Math.max(this.maxOffset(topic, queueId), next);
+    });
     const [first] = beyond;
     if (!first) return;
     const { group, topic, queueId, offset } = first;

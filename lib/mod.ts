@@ -12,6 +12,7 @@
  * @module
  */
 
+export type { DeletedTopic } from "./checkpoint/deleted_topics.ts";
 export type {
   Checkpoint,
   CheckpointLongs,

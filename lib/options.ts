@@ -178,6 +178,12 @@ export interface StoreOptions {
    * `StoreEnvironment.neededFrom`. @default 85
    */
   readonly consumerHoldMaxRatio?: number;
+  /**
+   * Hours for which a group's offsets in a topic hold files of the log, since it last committed one there or
+   * since the store was opened, unless `StoreEnvironment.neededFrom` tells; 0: they never do, as in RocketMQ.
+   * @default 0
+   */
+  readonly consumerActiveHours?: number;
   /** Host of the producer in records whose message has none, `ip:port`. @default "127.0.0.1:0" */
   readonly bornHost?: string;
   /** Host of the broker in records and message ids, `ip:port`. @default "127.0.0.1:10911" */
@@ -264,6 +270,7 @@ const DEFAULTS: ResolvedOptions = {
   deleteWhenUtc: false,
   commitLogMaxBytes: 0,
   consumerHoldMaxRatio: 85,
+  consumerActiveHours: 0,
   bornHost: "127.0.0.1:0",
   storeHost: "127.0.0.1:10911",
   unsafeOpenWithoutLock: false,

@@ -37,8 +37,10 @@ export interface StoreEnvironment {
   /**
    * Where in the log what the slowest consumer still needs begins; `undefined` if nobody needs
    * anything. Files that hold some of it are kept, up to the option `consumerHoldMaxRatio`.
+   * @default what `store.offsets` say: the first message that a group has still to see which has committed
+   * for its topic in the last `consumerActiveHours`
    */
-  readonly neededFrom?: () => PhysicalOffset | undefined;
+  readonly neededFrom?: () => PhysicalOffset | undefined | Promise<PhysicalOffset | undefined>;
 }
 
 type Optional = "onArrival" | "onRetention" | "neededFrom";

@@ -57,6 +57,9 @@ const INDEX_NAME_DIGITS = 17;
 const INDEX_LONGS_AT = INDEX_SLOT_AT + 8;
 const INDEX_SLOT_CRC_AT = INDEX_LONGS_AT + 6 * 8;
 
+/** Counts of {@linkcode Watermarks} that tell nothing. */
+export const UNCOUNTED = { queueCount: -1, unitCount: -1 } as const;
+
 /** RocketMQ's six longs. */
 export type CheckpointLongs = Readonly<Record<(typeof LONG_NAMES)[number], number>>;
 
@@ -66,7 +69,10 @@ export interface Watermarks {
   readonly logEnd: PhysicalOffset;
   /** Every record below has its units, durable. A record starts here, or the log ends. */
   readonly queuesEnd: PhysicalOffset;
-  /** How many queues then existed, and the sum of their ends: a lost queue is noticed. */
+  /**
+   * How many queues then existed, and the sum of their ends: a lost queue is noticed. {@linkcode UNCOUNTED}
+   * while some are being deleted.
+   */
   readonly queueCount: number;
   readonly unitCount: number;
   /** Of the key index; `undefined` if nobody knows. */

@@ -34,6 +34,7 @@ import {
   unitOffset,
   unitPlace,
 } from "./queue_unit.ts";
+import { removeFolder } from "./topic_folders.ts";
 
 /** What a queue needs of its store. */
 export interface QueueContext {
@@ -490,6 +491,16 @@ export class ConsumeQueue {
     this.#minPhysicalOffset = first?.physicalOffset;
   }
 
+  /**
+   * Where the record of message `offset` begins, or that of the first one behind it that is there;
+   * `undefined` if there is none, or if its unit is damaged.
+   *
+   * @throws {StoreError} `STORE_IO`, `STORE_QUEUE_DAMAGED`.
+   */
+  async placeFrom(offset: QueueOffset): Promise<PhysicalOffset | undefined> {
+    return (await this.#nextMessage(Math.max(offset, this.#min), this.#max))?.physicalOffset;
+  }
+
   /** Whether there are files that hold nothing but expired messages. */
   get hasExpiredFiles(): boolean {
     const [first, next] = this.#segments.segments;
@@ -518,6 +529,40 @@ export class ConsumeQueue {
       removed.push(first.path);
     }
     return removed;
+  }
+
+  /**
+   * Deletes the files in front of `offset`, with which one begins or would, the oldest first. They are none of
+   * this queue's but those of the topic that was deleted. Not while the queue is being forced.
+   *
+   * @throws {StoreError} `STORE_IO` naming the file.
+   */
+  async removeFilesBefore(offset: QueueOffset): Promise<void> {
+    for (;;) {
+      const { first } = this.#segments;
+      if (!first || first.start >= offset * UNIT_BYTES) return;
+      this.#unforced.delete(first);
+      try {
+        await this.#segments.removeFirst(this.#context.fileSystem);
+      } catch (cause) {
+        const { path } = first;
+        throw new StoreError("STORE_IO", `Cannot delete ${path}`, { path, cause });
+      }
+    }
+  }
+
+  /**
+   * Deletes the queue, the oldest file first, and its folder. Whoever still has it finds no message in it.
+   * Not while it is being written or forced; a power cut does not bring it back.
+   *
+   * @throws {StoreError} `STORE_IO`; some files may be left.
+   */
+  async remove(): Promise<void> {
+    this.#min = this.#max;
+    this.#written = this.#max;
+    this.#tail = undefined;
+    await this.removeFilesBefore(Number.POSITIVE_INFINITY);
+    await removeFolder(this.#context.fileSystem, this.directory);
   }
 
   /** The first message from `from` on and before `end`: fillers, and files that are gone, have none. */

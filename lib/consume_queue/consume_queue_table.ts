@@ -4,14 +4,18 @@
  * @module
  */
 
+import { DeletedTopics } from "../checkpoint/deleted_topics.ts";
 import { ConsumeQueue, type QueueContext } from "./consume_queue.ts";
 
 export class ConsumeQueueTable {
   readonly context: QueueContext;
+  /** Queues of these topics go on behind the messages that they had. */
+  readonly deleted: DeletedTopics;
   readonly #topics = new Map<string, Map<number, ConsumeQueue>>();
 
-  constructor(context: QueueContext) {
+  constructor(context: QueueContext, deleted = new DeletedTopics()) {
     this.context = context;
+    this.deleted = deleted;
   }
 
   /** The queue, or `undefined` if there has never been one: asking makes none. */
@@ -29,6 +33,7 @@ export class ConsumeQueueTable {
     let queue = queues.get(queueId);
     if (!queue) {
       queue = new ConsumeQueue(this.context, topic, queueId);
+      queue.nextOffset = this.deleted.nextOf(topic, queueId);
       queues.set(queueId, queue);
     }
     return queue;
@@ -49,6 +54,11 @@ export class ConsumeQueueTable {
     if (queues?.size === 0) this.#topics.delete(queue.topic);
   }
 
+  /** Takes all queues of a topic out. */
+  deleteTopic(topic: string): void {
+    this.#topics.delete(topic);
+  }
+
   /** How many topics begin with `prefix`. */
   countTopics(prefix: string): number {
     let count = 0;
@@ -58,6 +68,11 @@ export class ConsumeQueueTable {
 
   topics(): IterableIterator<string> {
     return this.#topics.keys();
+  }
+
+  /** The queues of a topic. */
+  of(topic: string): ConsumeQueue[] {
+    return [...(this.#topics.get(topic)?.values() ?? [])];
   }
 
   queueIds(topic: string): number[] {

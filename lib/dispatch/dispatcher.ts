@@ -36,6 +36,8 @@ export interface DispatcherContext {
     offset: QueueOffset,
     request: DispatchRequest,
   ) => void;
+  /** A queue begins with another message than its first. */
+  readonly begun?: () => void;
   /** Dispatch has stopped for good. */
   readonly failed: (error: StoreError) => void;
 }
@@ -85,8 +87,7 @@ export class Dispatcher {
       const end = request.physicalOffset + request.size;
       if (end > visible) break;
       // Nearly every record goes to one queue: nothing is allocated for it.
-      const entries =
-        request.multiDispatch && this.#context.multiDispatch ? queuesOf(request, true) : undefined;
+      const entries = this.#entriesOf(request);
       if (!(entries ? this.#appendAll(request, entries) : this.#appendOwn(request))) return;
       this.#head++;
       this.#offset = request.physicalOffset;
@@ -110,6 +111,17 @@ export class Dispatcher {
     }
   }
 
+  /** Where a record goes that goes to other queues than its own, or to none: its topic was deleted since. */
+  #entriesOf(request: DispatchRequest): ReturnType<typeof queuesOf> | undefined {
+    const { multiDispatch, queues } = this.#context;
+    const { physicalOffset } = request;
+    const isMulti = request.multiDispatch !== undefined && multiDispatch;
+    if (!isMulti && !queues.deleted.covers(request.topic, physicalOffset)) return undefined;
+    return queuesOf(request, multiDispatch).filter(
+      ([topic]) => !queues.deleted.covers(topic, physicalOffset),
+    );
+  }
+
   #appendOwn(request: DispatchRequest): boolean {
     if (!takesQueueOffset(request.sysFlag)) return true;
     return this.#append(request, request.topic, request.queueId, request.queueOffset);
@@ -124,8 +136,12 @@ export class Dispatcher {
   /** Gives a record its unit in one queue; one that has it already gets none. */
   #append(request: DispatchRequest, topic: string, queueId: number, offset: QueueOffset): boolean {
     const { physicalOffset, size, tagsCode } = request;
-    const queue = this.#context.queues.findOrCreate(topic, queueId);
-    if (!queue.exists && offset > 0 && queue.max === 0) queue.startAt(offset);
+    const { queues, begun } = this.#context;
+    const queue = queues.findOrCreate(topic, queueId);
+    if (!queue.exists && offset > 0 && queue.max === 0) {
+      queue.startAt(offset);
+      begun?.();
+    }
     if (queue.append(offset, physicalOffset, size, tagsCode) !== "gap") return true;
     this.#failure = new StoreError(
       "STORE_QUEUE_DAMAGED",

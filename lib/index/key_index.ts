@@ -142,60 +142,82 @@ export class KeyIndex {
    * The entries with the hash of a key, the newest first, each message once. Messages may be of
    * another key, or come from another millisecond than asked for: look at them.
    *
-   * Store times are taken not to decrease along the log. Ends whatever the files hold.
+   * Store times are taken not to decrease along the log. Ends whatever the files hold, and at a file that
+   * is deleted meanwhile: the older ones have gone before it.
    *
    * @throws {StoreError} `STORE_IO`.
    */
   async *search(search: IndexSearch): AsyncGenerator<IndexHit, void, void> {
-    const { begin, end, at } = search;
+    const { begin, at } = search;
     const hash = keyHash(javaStringHash(search.key, topicHash(search.topic)));
     const files = this.#files;
     let { before } = search;
-    const entry = Buffer.alloc(ENTRY_BYTES);
     let i = files.length - 1;
     const resumed = at ? files.findIndex(({ name }) => name === at.file) : -1;
     if (resumed >= 0) i = resumed;
     for (; i >= 0; i--) {
       const file = files[i] as IndexFile;
-      const { header } = file;
-      const { beginTimestamp } = header;
-      const isInside =
-        header.count > FIRST_ENTRY &&
-        beginTimestamp <= end &&
-        header.endTimestamp >= begin &&
-        header.beginPhysicalOffset < before;
-      let number = isInside ? await file.newest(hash) : 0;
-      if (isInside && i === resumed && at && isEntry(at.number, header.count)) {
-        const isOurs = (await file.entry(at.number, entry)) && entryHash(entry) === hash;
-        if (isOurs) number = at.number;
+      try {
+        before = yield* this.#searchFile(file, hash, {
+          ...search,
+          before,
+          at: i === resumed ? at : undefined,
+        });
+      } catch (error) {
+        if (this.#files.includes(file)) throw error;
+        return;
       }
-      // Each entry leads to one before it: this ends.
-      for (let limit = header.count; number >= FIRST_ENTRY && number < limit; ) {
-        limit = number;
-        if (!(await file.entry(number, entry))) break;
-        const seconds = entrySeconds(entry);
-        if (seconds < 0) break;
-        const time = beginTimestamp + seconds * 1000;
-        const offset = entryOffset(entry);
-        // RocketMQ counts the first entry of a follow-up file from the end of the one before.
-        const isTimed = number > FIRST_ENTRY;
-        if (
-          entryHash(entry) === hash &&
-          offset >= 0 &&
-          offset < before &&
-          !(isTimed && (time > end || time + 999 < begin))
-        ) {
-          before = offset;
-          const next = entryPrevious(entry);
-          yield { file: file.name, number, offset };
-          number = next;
-        } else {
-          number = entryPrevious(entry);
-        }
-        if (isTimed && time + 999 < begin) break;
-      }
-      if (beginTimestamp < begin) return;
+      if (file.header.beginTimestamp < begin) return;
     }
+  }
+
+  /** @returns Only messages in front of it are still to be found. */
+  async *#searchFile(
+    file: IndexFile,
+    hash: number,
+    search: IndexSearch,
+  ): AsyncGenerator<IndexHit, PhysicalOffset, void> {
+    const { begin, end, at } = search;
+    let { before } = search;
+    const entry = Buffer.alloc(ENTRY_BYTES);
+    const { header } = file;
+    const { beginTimestamp } = header;
+    const isInside =
+      header.count > FIRST_ENTRY &&
+      beginTimestamp <= end &&
+      header.endTimestamp >= begin &&
+      header.beginPhysicalOffset < before;
+    let number = isInside ? await file.newest(hash) : 0;
+    if (isInside && at && isEntry(at.number, header.count)) {
+      const isOurs = (await file.entry(at.number, entry)) && entryHash(entry) === hash;
+      if (isOurs) number = at.number;
+    }
+    // Each entry leads to one before it: this ends.
+    for (let limit = header.count; number >= FIRST_ENTRY && number < limit; ) {
+      limit = number;
+      if (!(await file.entry(number, entry))) break;
+      const seconds = entrySeconds(entry);
+      if (seconds < 0) break;
+      const time = beginTimestamp + seconds * 1000;
+      const offset = entryOffset(entry);
+      // RocketMQ counts the first entry of a follow-up file from the end of the one before.
+      const isTimed = number > FIRST_ENTRY;
+      if (
+        entryHash(entry) === hash &&
+        offset >= 0 &&
+        offset < before &&
+        !(isTimed && (time > end || time + 999 < begin))
+      ) {
+        before = offset;
+        const next = entryPrevious(entry);
+        yield { file: file.name, number, offset };
+        number = next;
+      } else {
+        number = entryPrevious(entry);
+      }
+      if (isTimed && time + 999 < begin) break;
+    }
+    return before;
   }
 
   /** Writes what is in memory to the files; full files are made durable. */
@@ -256,8 +278,9 @@ export class KeyIndex {
     this.#files = this.#files.slice(count);
     await publish();
     for (const { path } of expired) {
-      await this.#context.files.close(path);
+      // A search may be in there: nobody opens it any more once it is gone.
       await removeFile(this.#context.fileSystem, path);
+      await this.#context.files.close(path);
     }
     return expired.map(({ name }) => name);
   }

@@ -10,6 +10,8 @@ export interface StorePaths {
   readonly root: string;
   readonly commitLog: string;
   readonly consumeQueue: string;
+  /** Queues of other kinds, which are not served: folders of a topic go with it. */
+  readonly otherQueues: readonly string[];
   readonly index: string;
   readonly checkpoint: string;
   readonly abort: string;
@@ -18,12 +20,15 @@ export interface StorePaths {
   readonly config: string;
   /**
    * Ours; RocketMQ ignores it. Half-made files (`*.tmp`), evidence of what recovery cut
-   * (`cut-*`, `hole-*`) and of damaged files of `config` (`config-*`), who holds the lock (`holder.json`), and that a sync failed (`sync-failed`).
+   * (`cut-*`, `hole-*`) and of damaged files of `config` (`config-*`), who holds the lock (`holder.json`), which
+   * topics were deleted (`deleted-topics`), and that a sync failed (`sync-failed`).
    */
   readonly own: string;
   /** The same beside a commit log that lies elsewhere: files are renamed within one file system. */
   readonly logOwn: string;
   readonly holder: string;
+  /** Topics that were deleted and have messages in the log. */
+  readonly deletedTopics: string;
   /** There since a sync of the log failed: what was read back may be on no device. */
   readonly syncFailed: string;
 }
@@ -34,6 +39,7 @@ export function storePaths(root: string, storePathCommitLog: string | undefined)
     root,
     commitLog: storePathCommitLog ?? join(root, "commitlog"),
     consumeQueue: join(root, "consumequeue"),
+    otherQueues: [join(root, "consumequeue_ext"), join(root, "batchconsumequeue")],
     index: join(root, "index"),
     checkpoint: join(root, "checkpoint"),
     abort: join(root, "abort"),
@@ -42,6 +48,7 @@ export function storePaths(root: string, storePathCommitLog: string | undefined)
     own,
     logOwn: storePathCommitLog === undefined ? own : join(dirname(storePathCommitLog), "forcelog"),
     holder: join(own, "holder.json"),
+    deletedTopics: join(own, "deleted-topics"),
     syncFailed: join(own, "sync-failed"),
   };
 }

@@ -54,6 +54,10 @@ export class ConsumerOffsets extends ConfigTable {
   #light = new Map<string, QueueOffset>();
   /** Resets that no consumer has heard of, like `#table`. */
   readonly #resets = new Map<string, Map<number, QueueOffset>>();
+  /** When a group last committed for a topic, monotonic ms, by `topic@group`. */
+  readonly #committedAt = new Map<string, number>();
+  /** The same for those in the file. */
+  #loadedAt = 0;
   #commits = 0;
   #timer: Timer | undefined;
   #stopped = false;
@@ -80,6 +84,7 @@ export class ConsumerOffsets extends ConfigTable {
     checkNumber("queueId", queueId, 2 ** 31 - 1);
     if (this.#resets.get(key)?.has(queueId)) return false;
     this.#set(group, key, queueId, offset);
+    this.#committedAt.set(key, this.#clock.monotonic());
     this.#commits++;
     this.#touched(this.#commits % COMMITS_PER_VERSION === 0);
     return true;
@@ -144,6 +149,17 @@ export class ConsumerOffsets extends ConfigTable {
     );
   }
 
+  /**
+   * The offsets of groups that have committed for their topic in the last `ms`. Nobody knows when those
+   * in the file did: for these it is when it was read.
+   */
+  active(ms: number): ConsumerOffset[] {
+    const since = this.#clock.monotonic() - ms;
+    const isActive = ({ topic, group }: ConsumerOffset): boolean =>
+      (this.#committedAt.get(`${topic}@${group}`) ?? this.#loadedAt) > since;
+    return this.list().filter(isActive);
+  }
+
   /** Forgets every group's offsets in a topic. @returns How many queues of groups these were. */
   removeTopic(topic: string): number {
     return this.#remove((names) => names.topic === topic);
@@ -172,6 +188,7 @@ export class ConsumerOffsets extends ConfigTable {
       this.#table.delete(key);
       if (this.#light.delete(key)) removed++;
       this.#resets.delete(key);
+      this.#committedAt.delete(key);
     }
     if (removed > 0) this.#touched(true);
     return removed;
@@ -233,6 +250,7 @@ export class ConsumerOffsets extends ConfigTable {
     root.delete("groupTopicMap");
     this.#table = table;
     this.#light = light;
+    this.#loadedAt = this.#clock.monotonic();
   }
 
   protected override members(): [string, ConfigValue][] {

@@ -10,7 +10,7 @@ import { type Appended, type CommitLog, noSpaceRefusal } from "../commit_log/com
 import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import { PutError, type StoreError } from "../errors.ts";
-import type { Clock } from "../io/clock.ts";
+import type { Clock, Timer } from "../io/clock.ts";
 import { parseHost } from "../message/host.ts";
 import {
   LIGHT_QUEUE_ID,
@@ -55,6 +55,7 @@ export interface PutPathContext {
  */
 const QUEUE_OFFSET_PUT_END = QUEUE_OFFSET_MAX - 2 ** 24;
 
+const NO_NAMES: readonly string[] = [];
 const NO_QUEUES: readonly ConsumeQueue[] = [];
 
 export class PutPath {
@@ -64,6 +65,8 @@ export class PutPath {
   readonly #hosts: Pick<RecordDefaults, "bornHost" | "storeHost">;
   /** Messages appended, and puts that were refused before that. */
   readonly counters = { messagesPut: 0, bytesPut: 0, putsFailed: 0 };
+  /** Topics that take no messages for a moment, and when that ends. */
+  readonly #held = new Map<string, Promise<void>>();
   readonly #refusals: Refusals<PutResult> = {
     expired: ({ physicalOffset }) =>
       unconfirmed(
@@ -115,6 +118,31 @@ export class PutPath {
     }
   }
 
+  /**
+   * Lets puts to these topics, or to these light queues, wait: none of them is appended meanwhile, those apart
+   * that wait for room already. One that waits longer than `syncFlushTimeout` is refused.
+   *
+   * @returns What ends it.
+   */
+  hold(topics: Iterable<string>): () => void {
+    let end = (): void => undefined;
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const names = [...topics];
+    for (const name of names) this.#held.set(name, ended);
+    return () => {
+      for (const name of names) this.#held.delete(name);
+      end();
+    };
+  }
+
+  #heldUntil(topic: string, lightQueues: readonly string[]): Promise<void> | undefined {
+    if (this.#held.size === 0) return undefined;
+    const held = [topic, ...lightQueues].find((name) => this.#held.has(name));
+    return held === undefined ? undefined : this.#held.get(held);
+  }
+
   /** What a broker asks of the store before it looks at a message. */
   #admit(refusal: string | undefined): void {
     const { failure, noSpace, busyForMs } = this.#context.log.pipeline;
@@ -149,8 +177,11 @@ export class PutPath {
 
   #append(records: readonly OutgoingRecord[], wait: boolean): Promise<PutResult> {
     const [first] = records as readonly [OutgoingRecord];
-    const lightQueues = this.#lightQueuesOf(records);
+    const lightNames = this.#lightQueuesOf(records);
+    const held = this.#heldUntil(first.topic, lightNames);
+    if (held) return this.#appendAfter(held, keptOf(records), wait);
     const queue = this.#context.queues.findOrCreate(first.topic, first.queueId);
+    const lightQueues = this.#lightQueues(lightNames);
     refuseIfFull(queue);
     for (const lightQueue of lightQueues) refuseIfFull(lightQueue);
     const { gate } = this.#context.log;
@@ -165,11 +196,12 @@ export class PutPath {
         refuseIf({ status: "CREATE_MAPPED_FILE_FAILED", reason: "the write buffer is full" });
       }
     }
-    // The caller's bodies may change once this call has returned.
-    const kept = records.map((record) => ({ ...record, body: Buffer.from(record.body) }));
+    const kept = keptOf(records);
     return new Promise((resolve, reject) => {
       const attempt = (): Blocked | undefined => {
-        const put = this.#tryAppend(kept, queue, lightQueues, wait);
+        // Looked for anew: the topic may have been deleted meanwhile.
+        const own = this.#context.queues.findOrCreate(first.topic, first.queueId);
+        const put = this.#tryAppend(kept, own, this.#lightQueues(lightNames), wait);
         if (typeof put === "string") return put;
         resolve(put);
         return undefined;
@@ -204,15 +236,41 @@ export class PutPath {
     return this.#acknowledge(placed, size, appended, wait);
   }
 
-  /** The light queues that a message enters besides its own (`enableLmq`); a batch enters none. */
-  #lightQueuesOf(records: readonly OutgoingRecord[]): readonly ConsumeQueue[] {
+  #appendAfter(
+    held: Promise<void>,
+    records: readonly OutgoingRecord[],
+    wait: boolean,
+  ): Promise<PutResult> {
+    const { clock } = this.#context;
+    const { syncFlushTimeout } = this.#options;
+    let timer: Timer | undefined;
+    const late = new Promise<"late">((resolve) => {
+      timer = clock.setTimer(() => resolve("late"), syncFlushTimeout);
+    });
+    return Promise.race([held, late]).then((what) => {
+      timer?.cancel();
+      try {
+        if (what === "late") {
+          const reason = `its topic has been being deleted for more than ${syncFlushTimeout} ms`;
+          refuseIf({ status: "OS_PAGE_CACHE_BUSY", reason });
+        }
+        this.#admit(undefined);
+        return this.#append(records, wait);
+      } catch (error) {
+        return this.#refused(error);
+      }
+    });
+  }
+
+  /** Names of the light queues that a message enters besides its own (`enableLmq`); a batch enters none. */
+  #lightQueuesOf(records: readonly OutgoingRecord[]): readonly string[] {
     const { queues } = this.#context;
     const { enableLmq, enableMultiDispatch, enableLmqQuota } = this.#options;
     const { maxLmqConsumeQueueNum, maxMessageSize } = this.#options;
     const [record, ...more] = records as readonly [OutgoingRecord, ...OutgoingRecord[]];
-    if (!enableLmq || more.length > 0) return NO_QUEUES;
+    if (!enableLmq || more.length > 0) return NO_NAMES;
     const names = lightQueuesOf(record);
-    if (names.length === 0) return NO_QUEUES;
+    if (names.length === 0) return NO_NAMES;
     const wrong = names.find((name) => !name.startsWith(LIGHT_QUEUE_PREFIX) || name.includes("/"));
     if (wrong !== undefined) {
       const reason = `light queue "${wrong}" does not begin with ${LIGHT_QUEUE_PREFIX}, or contains "/"`;
@@ -239,7 +297,12 @@ export class PutPath {
         refuseIf({ status: "LMQ_CONSUME_QUEUE_NUM_EXCEEDED", reason });
       }
     }
-    return names.map((name) => queues.findOrCreate(name, LIGHT_QUEUE_ID));
+    return names;
+  }
+
+  #lightQueues(names: readonly string[]): readonly ConsumeQueue[] {
+    if (names.length === 0) return NO_QUEUES;
+    return names.map((name) => this.#context.queues.findOrCreate(name, LIGHT_QUEUE_ID));
   }
 
   #acknowledge(
@@ -280,6 +343,11 @@ function refuseIfFull({ nextOffset, topic, queueId }: ConsumeQueue): void {
   if (nextOffset < QUEUE_OFFSET_PUT_END) return;
   const reason = `queue ${topic}/${queueId} ends at ${nextOffset}: it holds no more`;
   refuseIf({ status: "MESSAGE_ILLEGAL", reason });
+}
+
+/** The caller's bodies may change once its call has returned. */
+function keptOf(records: readonly OutgoingRecord[]): OutgoingRecord[] {
+  return records.map((record) => ({ ...record, body: Buffer.from(record.body) }));
 }
 
 function withOffsets(

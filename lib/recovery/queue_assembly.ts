@@ -78,30 +78,34 @@ export class QueueAssembly {
     this.#context = context;
   }
 
-  /** Where a record goes, with its offset in each queue. */
+  /** Where a record goes, with its offset in each queue. It goes to none that was deleted behind it. */
   queuesOf(request: DispatchRequest): ReturnType<typeof queuesOf> {
-    return queuesOf(request, this.#context.multiDispatch);
+    const { deleted } = this.#context.queues;
+    return queuesOf(request, this.#context.multiDispatch).filter(
+      ([topic]) => !deleted.covers(topic, request.physicalOffset),
+    );
   }
 
   /** Takes the next record of the log. */
   add(request: DispatchRequest): void {
-    const { units, unitsEnd, multiDispatch } = this.#context;
-    if (units === "vouched" && request.physicalOffset < unitsEnd) return;
+    const { queues, units, unitsEnd, multiDispatch } = this.#context;
+    const { topic, queueId, queueOffset, physicalOffset, sysFlag } = request;
+    if (units === "vouched" && physicalOffset < unitsEnd) return;
     // Nearly every record goes to one queue: nothing is allocated for it.
     if (!request.multiDispatch || !multiDispatch) {
-      if (!takesQueueOffset(request.sysFlag)) return;
-      this.#addTo(request.topic, request.queueId, request.queueOffset, request);
+      if (!takesQueueOffset(sysFlag) || queues.deleted.covers(topic, physicalOffset)) return;
+      this.#addTo(topic, queueId, queueOffset, request);
       return;
     }
-    for (const [topic, queueId, offset] of this.queuesOf(request)) {
-      this.#addTo(topic, queueId, offset, request);
-    }
+    for (const [name, id, offset] of this.queuesOf(request)) this.#addTo(name, id, offset, request);
   }
 
   #addTo(topic: string, queueId: number, offset: QueueOffset, request: DispatchRequest): void {
     const { queues, units, wanted } = this.#context;
     const queue = queues.findOrCreate(topic, queueId);
     if (!wanted(queue)) return;
+    const next = queues.deleted.nextOf(topic, queueId);
+    if (next > 0 && !queue.exists && offset >= next) queue.startAt(next);
     if (units === "complete") this.#confirm(queue, { offset, request });
     else this.#claim(queue, { offset, request });
   }

@@ -3,6 +3,7 @@
  * brings the queues to exactly what the log holds. RocketMQ: `CommitLog.recoverNormally` and
  * `recoverAbnormally`, with other rules where theirs lose data.
  *
+ * 0. What a deletion of a topic has left of its queues goes; its messages get no units.
  * 1. Each queue is loaded up to the start of the scan (after a clean stop: up to its own end).
  * 2. The log is read from there; every record that is whole and states its own offset gets its
  *    units. Damage with such a record behind it is a hole (`damagedLogPolicy: "keep"`); other damage,
@@ -23,6 +24,7 @@ import {
   type Checkpoint,
   type CheckpointLongs,
   NO_CHECKPOINT,
+  UNCOUNTED,
   type Watermarks,
   writeCheckpoint,
 } from "../checkpoint/store_checkpoint.ts";
@@ -53,6 +55,7 @@ import { rewriteLog } from "./rewrite.ts";
 import { chooseScanStart, type ScanStart } from "./scan_start.ts";
 import type { StoreFiles } from "./store_files.ts";
 import { cutTail, isZeroFrom } from "./tail_cut.ts";
+import { completeDeletions } from "./topic_deletions.ts";
 
 /** Units gathered in memory before they are written, while the log is scanned. */
 const UNWRITTEN_UNITS_MAX = 1_000_000;
@@ -196,10 +199,14 @@ class Recovery {
     const { segments, queues, cleanStop, checkpoint } = this.#store;
     const { watermarks } = checkpoint;
     await this.#extendShortFiles();
+    await completeDeletions(this.#store, this.#context);
     if (!segments.first) for (const queue of queues) await queue.reset();
     const unitsKnown = cleanStop && !this.#context.options.recoverWholeLog;
     const start = await this.#loadQueues();
-    const isCounted = watermarks && (unitsKnown || watermarks.queuesEnd === start.offset);
+    const isCounted =
+      watermarks &&
+      watermarks.queueCount !== UNCOUNTED.queueCount &&
+      (unitsKnown || watermarks.queuesEnd === start.offset);
     if (isCounted) this.#compareCounts(watermarks);
     const isVouched = isCounted === true && !this.#allSuspect;
     await inParallel(queues, (queue) => this.#compareLastUnit(queue));
@@ -713,22 +720,34 @@ class Recovery {
     if (first) await this.#syncDirectory(directory);
   }
 
-  /** The newest record that the queues know: the scan met none. */
+  /** The newest record that the checkpoint or the queues know: the scan met none. */
   async #lastBefore(end: PhysicalOffset): Promise<Dispatched> {
+    const { watermarks, longs } = this.#store.checkpoint;
+    if (watermarks?.queuesEnd === end) {
+      // It need not have a queue.
+      const offset = longs.logicsPhysicalOffset;
+      const storeTimestamp = await this.#storeTimeAt(offset, end - offset);
+      if (storeTimestamp !== undefined) return { offset, end, storeTimestamp };
+    }
     const byEnd = [...this.#store.queues].sort((a, b) => b.maxPhysicalOffset - a.maxPhysicalOffset);
     for (const queue of byEnd) {
       if (queue.max === queue.min) continue;
       const unit = await queue.units(queue.max - 1, 1);
       if (unit.length === 0 || isFiller(unit, 0)) continue;
       const offset = unitOffset(unit, 0);
-      const bytes = await this.#store.segments.read(offset, unitSize(unit, 0));
-      if (!bytes || checkRecord(bytes, 0, bytes.length, offset, this.#check).kind !== "record") {
-        continue;
-      }
-      const { storeTimestamp } = dispatchRequestOf(bytes, 0, this.#context.delayLevels);
-      return { offset, end, storeTimestamp };
+      const storeTimestamp = await this.#storeTimeAt(offset, unitSize(unit, 0));
+      if (storeTimestamp !== undefined) return { offset, end, storeTimestamp };
     }
     return { offset: 0, end, storeTimestamp: 0 };
+  }
+
+  /** Of the record that has these bytes, if they are one. */
+  async #storeTimeAt(offset: PhysicalOffset, size: number): Promise<number | undefined> {
+    const bytes = size > 0 ? await this.#store.segments.read(offset, size) : undefined;
+    if (!bytes) return undefined;
+    const check = checkRecord(bytes, 0, bytes.length, offset, this.#check);
+    if (check.kind !== "record" || check.size !== size) return undefined;
+    return dispatchRequestOf(bytes, 0, this.#context.delayLevels).storeTimestamp;
   }
 }
 

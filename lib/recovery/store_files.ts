@@ -6,6 +6,11 @@
 
 import { join } from "node:path";
 import { abortExists } from "../checkpoint/abort_file.ts";
+import {
+  type DeletedTopic,
+  DeletedTopics,
+  readDeletedTopics,
+} from "../checkpoint/deleted_topics.ts";
 import { type Checkpoint, readCheckpoint } from "../checkpoint/store_checkpoint.ts";
 import { ConsumeQueue, type QueueContext } from "../consume_queue/consume_queue.ts";
 import { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
@@ -39,12 +44,15 @@ export interface StoreFilesContext {
   readonly consumeQueueFileSize: number;
   /** Take the sizes that are found instead. */
   readonly adoptFileSizes: boolean;
+  /** Goes on without knowing which topics were deleted, if nobody can tell; without it that is an error. */
+  readonly warn?: (warning: string) => void;
 }
 
 /**
  * Lists the files and checks names and sizes.
  *
- * @throws {StoreError} `STORE_UNEXPECTED_FILE` naming the first file that does not belong there.
+ * @throws {StoreError} `STORE_UNEXPECTED_FILE` naming the first file that does not belong there;
+ *   `STORE_CONFIG_DAMAGED` if nobody can tell which topics were deleted.
  */
 export async function listStoreFiles(context: StoreFilesContext): Promise<StoreFiles> {
   const { fileSystem, files, paths } = context;
@@ -90,7 +98,9 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
     staging: paths.own,
     fileSize: queueFileSize,
   };
-  const queues = new ConsumeQueueTable(queueContext);
+  const deleted = new DeletedTopics(await deletedTopics(context));
+  deleted.forgetBelow(log.segments[0]?.start ?? 0);
+  const queues = new ConsumeQueueTable(queueContext, deleted);
   for (const { topic, queueId, folder } of queueFolders) {
     const { segments, short } = segmentsOf(folder, queueFileSize);
     queues.add(new ConsumeQueue(queueContext, topic, queueId, segments));
@@ -103,6 +113,20 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
     queues,
     shortFiles,
   };
+}
+
+async function deletedTopics({
+  fileSystem,
+  paths,
+  warn,
+}: StoreFilesContext): Promise<DeletedTopic[]> {
+  try {
+    return await readDeletedTopics(fileSystem, paths.deletedTopics);
+  } catch (error) {
+    if (!warn) throw error;
+    warn(`${(error as Error).message}; topics that were deleted may be shown`);
+    return [];
+  }
 }
 
 /** A name of a queue's folder, as a store gives it: `007` is no queue, and not queue 7. */

@@ -34,7 +34,7 @@ export interface LogCleanerContext {
   /** Moves that to the end of the log. */
   readonly settle: () => Promise<void>;
   /** Where what a consumer still needs begins, if anybody knows. */
-  readonly neededFrom: () => PhysicalOffset | undefined;
+  readonly neededFrom: () => Promise<PhysicalOffset | undefined>;
   readonly deleted: (event: RetentionEvent) => void;
   readonly warn: (warning: string) => void;
   /** Waits so many ms. @returns Whether to go on. */
@@ -72,7 +72,7 @@ export class LogCleaner {
     for (let count = 0; ; count++) {
       const [first, next] = log.segments.segments;
       if (!first || !next) return false;
-      const neededFrom = this.#context.neededFrom();
+      const neededFrom = await this.#context.neededFrom();
       const needed = neededFrom !== undefined && neededFrom < next.start;
       const isHeld = needed && gauge.percent <= options.consumerHoldMaxRatio;
       const reason = await this.#reasonFor(first, next, {

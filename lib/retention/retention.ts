@@ -40,7 +40,7 @@ export interface RetentionContext {
   /** Runs an action while no queue is being written. */
   readonly alone: <T>(action: () => Promise<T>) => Promise<T>;
   /** Where what a consumer still needs begins, if anybody knows. */
-  readonly neededFrom?: (() => PhysicalOffset | undefined) | undefined;
+  readonly neededFrom: () => Promise<PhysicalOffset | undefined>;
   /** The log now begins there: what points before it may go. */
   readonly deleteExpired?: (minPhysicalOffset: PhysicalOffset) => Promise<void>;
   readonly happened: (event: RetentionEvent) => void;
@@ -83,7 +83,6 @@ export class Retention {
     this.#logCleaner = new LogCleaner({
       ...context,
       gauge: this.gauge,
-      neededFrom: () => context.neededFrom?.(),
       deleted: (event) => {
         this.deletedFiles++;
         context.happened(event);

@@ -142,6 +142,13 @@ export class StatItems {
     }
   }
 
+  /** Forgets all counts of a topic. */
+  deleteTopic(topic: string): void {
+    for (const [name, items] of this.#items) {
+      for (const item of items.values()) if (topicOf(name, item.key) === topic) this.#delete(item);
+    }
+  }
+
   list(now: number, name?: StatName): StatItem[] {
     const names = name === undefined ? [...this.#items.keys()] : [name];
     return names.flatMap((one) =>

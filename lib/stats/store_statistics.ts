@@ -8,6 +8,7 @@
  * @module
  */
 
+import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import type { Clock } from "../io/clock.ts";
 import { PutResult } from "../message/put_result.ts";
@@ -64,6 +65,8 @@ export class StoreStatistics {
   #nextLookAt = Number.NEGATIVE_INFINITY;
   #minuteAt: number;
   #itemsAt: number;
+  /** Puts to topics that were deleted. */
+  #putsForgotten = 0;
 
   constructor(context: StatisticsContext) {
     this.#context = context;
@@ -234,11 +237,17 @@ export class StoreStatistics {
     return topics;
   }
 
+  /** A topic was deleted, with these queues: its counts go. */
+  forget(topic: string, queues: Iterable<ConsumeQueue>): void {
+    for (const { put } of queues) this.#putsForgotten += put.puts;
+    this.#items.deleteTopic(topic);
+  }
+
   #sampleItems(now: number): void {
     this.#itemsAt = now;
     const topics = this.topics();
     const since = this.#activeAt;
-    let puts = 0;
+    let puts = this.#putsForgotten;
     for (const [topic, total] of topics) {
       puts += total.puts;
       if (total.puts === 0) continue;

@@ -13,6 +13,7 @@ import {
   bodies,
   checkStore,
   eachBinding,
+  forgetRecent,
   killedCopy,
   logFile,
   MODES,
@@ -345,6 +346,7 @@ eachBinding(
     overwrite(logFile(dir), at + 4, Buffer.alloc(4));
     await store.put(message("other", { topic: "Other" }));
     t.same(await bodies(store, "Other"), ["other"]);
+    await forgetRecent(store);
     t.match(await rejection(store.get({ topic: "T", offset: 1 })), {
       code: "STORE_RECORD_DAMAGED",
       path: logFile(dir),

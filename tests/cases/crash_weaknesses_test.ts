@@ -106,7 +106,7 @@ eachBinding(t, "12.11, F47 names are synced before anybody counts on them", asyn
     t.ok(sized >= 0 && sized < number && synced > 0, `${to}: whole and synced under its name`);
     if (written > 0) t.ok(synced < written, `${to}: before its first record`);
   }
-  const abort = calls.findIndex(({ path, name }) => name === "fdatasync" && /abort$/.test(path));
+  const abort = calls.findIndex(({ name, to }) => name === "rename" && /abort$/.test(to ?? ""));
   const firstRename = calls.findIndex(
     ({ name, to }) => name === "rename" && /commitlog/.test(to ?? ""),
   );

@@ -47,6 +47,21 @@ t.test("topics lists topics, and groups", async (t) => {
   t.equal(fingerprint(dir), before, "nothing was changed");
 });
 
+t.test("topics --delete deletes topics", async (t) => {
+  const dir = await made(t);
+  const { code, out, err } = await forcelog("topics", dir, ...CONFIG, "--delete", "T", "none");
+  t.equal(code, 1);
+  t.match(err, /Cannot delete topic "none": there is none/);
+  t.notMatch(out, /^T /m);
+  t.match(out, /^TBW102 /m);
+  t.notMatch((await forcelog("ls", dir)).out, /^T /m);
+  t.match(JSON.parse((await forcelog("offsets", dir, "--json")).out), {
+    offsets: [{ topic: "U" }],
+  });
+  const own = await forcelog("topics", dir, ...CONFIG, "--delete", "TBW102");
+  t.match([own.code, own.err], [1, /one of RocketMQ's own/]);
+});
+
 t.test("offsets lists how far groups have come", async (t) => {
   const dir = await made(t);
   const before = fingerprint(dir);

@@ -233,6 +233,31 @@ t.test("reads, with steps between them", async (t) => {
   t.match(reads[11]?.thrown, "damaged at position 5");
 });
 
+t.test("a script reads by key", async (t) => {
+  const dir = join(t.testdir({}), "store");
+  const { code, lines, err } = await run(dir, {
+    steps: [{ keys: "a b" }, { keys: "b", topic: "U" }, { keys: "b", uniqKey: "u", body: "later" }],
+    reads: [
+      { read: "queryMessage", key: "b" },
+      { read: "queryMessage", key: "u", maxNum: 1 },
+      { read: "queryMessage", key: "b", end: 1 },
+      { read: "queryMessage", key: "none" },
+    ],
+  });
+  t.equal(code, 0, err);
+  const [first, , last, ...reads] = lines;
+  const [all, unique, early, none] = reads;
+  t.match(all, {
+    read: { read: "queryMessage", key: "b" },
+    offsets: [first?.wroteOffset, last?.wroteOffset],
+    lastUpdateTimestamp: last?.storeTimestamp,
+    lastUpdatePhyOffset: last?.wroteOffset,
+  });
+  t.match(unique, { offsets: [last?.wroteOffset] });
+  t.match(early, { offsets: [] });
+  t.match(none, { offsets: [] });
+});
+
 t.test("a put that is refused prints its status", async (t) => {
   const dir = join(t.testdir({}), "store");
   const large = { size: 70_000 };
@@ -309,7 +334,6 @@ t.test("what is not served is refused by name, before anything is done", async (
     [{ steps: [{ op: "putBatch", innerBatch: true }] }, '"innerBatch" is not served yet'],
     [{ steps: [{ op: "putBatch", messages: [{ delayLevel: 1 }] }] }, '"delayLevel" is not served'],
     [{ topics: { X: { "queue.type": "BatchCQ" } } }, '"BatchCQ" is not served yet (topic "X")'],
-    [{ reads: [{ read: "queryMessage" }] }, '"read" "queryMessage" is not served yet'],
     [{ reads: [{ op: "commit" }] }, '"op" "commit" is not served yet (read 1)'],
     [{ steps: [{ op: "nosuch" }] }, 'Cannot use "op" "nosuch" in step 1'],
     [{ reads: [{ read: "nosuch" }] }, 'Cannot use "read" "nosuch" in read 1'],

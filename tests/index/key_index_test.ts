@@ -180,3 +180,17 @@ t.test(
     t.same(await rig.index.deleteExpired(2 ** 50, publish), []);
   },
 );
+
+t.test("KeyIndex.search() ends at a file that is deleted meanwhile", async (t) => {
+  const rig = new IndexRig(t, { slots: 10, entries: 5 });
+  rig.fill(8);
+  await rig.index.force();
+  await rig.load();
+  const search = { topic: "T", key: "all", begin: 0, end: 2 ** 50, before: 2 ** 50, at: undefined };
+  const found: number[] = [];
+  for await (const { offset } of rig.index.search(search)) {
+    found.push(offset);
+    if (offset === 500) await rig.index.deleteExpired(399, async () => undefined);
+  }
+  t.same(found, [700, 600, 500, 400]);
+});

@@ -165,8 +165,10 @@ t.test("a file that is being read stays readable until the read has ended", asyn
   // Without the addon a read never ends at once.
   const binding = BINDINGS.at(-1) as Binding;
   const clock = new FakeClock(Date.now() + 30_000);
-  const { store, fileSystem } = await openStore(t, storePath(t), EXPIRES, { binding, clock });
-  await fillFiles(store, 3);
+  const options = { ...EXPIRES, deleteFileBatchMax: 100 };
+  const { store, fileSystem } = await openStore(t, storePath(t), options, { binding, clock });
+  // The first ones are no longer in memory.
+  await fillFiles(store, 20);
   await store.checkpoint();
   const held = fileSystem.hold("pread", { path: /commitlog/ });
   const read = store.get({ topic: "T", offset: 0, maxMessages: 3 });
@@ -184,7 +186,7 @@ t.test("a file that is being read stays readable until the read has ended", asyn
   await cleaned;
   t.match(await store.get({ topic: "T", offset: 0 }), {
     status: "OFFSET_TOO_SMALL",
-    nextBeginOffset: 3 * PER_FILE,
+    nextBeginOffset: 20 * PER_FILE,
   });
   t.equal(await store.lookup(0), undefined);
 });
@@ -263,6 +265,72 @@ t.test("what a consumer needs is kept, up to a limit", async (t) => {
   await store.clean();
   t.equal(store.minPhysicalOffset, 5 * FILE, "beyond the limit it goes");
   t.match(events[0], { kind: "logFile", offset: 2 * FILE, reason: "age", needed: true });
+});
+
+/** What a group that was active in the last day has still to read is kept. */
+const HOLDS = { ...EXPIRES, consumerActiveHours: 24 };
+
+t.test("what an active group has still to read is kept", async (t) => {
+  const rig = await retentionRig(t, { ...HOLDS, consumerHoldMaxRatio: 80 });
+  const { store, disk, events, clock, dir } = rig;
+  await fillFiles(store, 5);
+  await store.checkpoint();
+  const commit = (group: string, offset: number, topic = "T"): unknown =>
+    store.offsets.commit({ group, topic, offset });
+  commit("fast", 5 * PER_FILE);
+  commit("slow", PER_FILE);
+  commit("elsewhere", 0, "none");
+  await store.clean();
+  t.equal(store.minPhysicalOffset, FILE, "the slow one begins in the second file");
+  t.match(events[0], { kind: "logFile", needed: false });
+  commit("slow", PER_FILE + 1);
+  await store.clean();
+  t.equal(store.minPhysicalOffset, FILE, "and is still there");
+  commit("slow", 2 * PER_FILE);
+  await store.clean();
+  t.equal(store.minPhysicalOffset, 2 * FILE);
+  await clock.advance(25 * HOUR);
+  commit("fast", 3 * PER_FILE);
+  await store.clean();
+  t.equal(store.minPhysicalOffset, 3 * FILE, "a group that rests for a day holds nothing");
+  disk.log = 81;
+  events.length = 0;
+  await store.clean();
+  t.equal(store.minPhysicalOffset, 5 * FILE, "beyond the limit it goes");
+  t.match(events[0], { kind: "logFile", offset: 3 * FILE, needed: true });
+  commit("fast", 0);
+  await fillFiles(store, 1);
+  await store.close();
+  const again = await retentionRig(t, HOLDS, { dir, clock });
+  const start = again.store.minPhysicalOffset;
+  await again.store.clean();
+  t.equal(again.store.minPhysicalOffset, start, "an offset before the first message: all of it");
+  t.strictSame(again.warnings, []);
+  await clock.advance(25 * HOUR);
+  await again.store.clean();
+  t.ok(again.store.minPhysicalOffset > start);
+});
+
+t.test(
+  "without consumerActiveHours it deletes as RocketMQ does, whoever has read it",
+  async (t) => {
+    const { store } = await retentionRig(t, EXPIRES);
+    await fillFiles(store, 3);
+    store.offsets.commit({ group: "g", topic: "T", offset: 0 });
+    await store.clean();
+    t.equal(store.minPhysicalOffset, 3 * FILE);
+  },
+);
+
+t.test("a queue that can't be read holds nothing, and is told", async (t) => {
+  const { store, fileSystem, warnings } = await retentionRig(t, HOLDS);
+  await fillFiles(store, 3);
+  await store.checkpoint();
+  store.offsets.commit({ group: "g", topic: "T", offset: 0 });
+  fileSystem.failNext(["preadIfCached", "pread"], "EIO", { path: /consumequeue/ });
+  await store.clean();
+  t.match(warnings, [/^Cannot read .*; what consumers need of it is not kept$/]);
+  t.equal(store.minPhysicalOffset, FILE, "once it can be read it holds the log again");
 });
 
 t.test("close() ends a run after the file that it is at", async (t) => {

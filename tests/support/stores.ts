@@ -101,6 +101,17 @@ export function storePath(t: Test, name = "store"): string {
   return join(t.testdirName, name);
 }
 
+/** Files after which what was put before is read from its file: a log has 16 pieces of memory. */
+const FILES_REMEMBERED = 16;
+
+/** Puts to topic `Filler` until what was put before is no longer in memory. For stores of small files. */
+export async function forgetRecent(store: MessageStore): Promise<void> {
+  const { mappedFileSizeCommitLog, maxMessageSize } = store.options;
+  const body = Buffer.alloc(Math.min(mappedFileSizeCommitLog / 2, maxMessageSize) - 200);
+  const end = store.watermarks.wrote + (FILES_REMEMBERED + 1) * mappedFileSizeCommitLog;
+  while (store.watermarks.wrote < end) await store.put({ topic: "Filler", body });
+}
+
 export interface Opened {
   readonly store: MessageStore;
   readonly fileSystem: InterceptedFileSystem;

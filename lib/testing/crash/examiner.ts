@@ -27,6 +27,8 @@ export interface Examined {
   readonly found: ReadonlyMap<number, Place>;
   /** Of these, those that are not what was put: see `Survey.mangled`. */
   readonly mangled: ReadonlyMap<number, string>;
+  /** Messages whose topic was deleted behind them: see `Survey.deleted`. */
+  readonly deleted: ReadonlySet<number>;
   /** What was put and lies whole on the disk at the place that was told. */
   readonly onDisk: ReadonlySet<number>;
   /** The disk before each call of the opening, if that was asked for. */
@@ -95,6 +97,7 @@ export class Examiner {
     const opening: SimulatedDisk[] = [];
     const found = new Map<number, Place>();
     const mangled = new Map<number, string>();
+    const deleted = new Set<number>();
     let logMin: PhysicalOffset = 0;
     let isOpen = false;
     const stage: SimulatedStage = new SimulatedStage(
@@ -125,7 +128,7 @@ export class Examiner {
     });
     stage.leave();
     problems.push(...stage.violations);
-    return { problems, found, mangled, onDisk, opening, hadHoles: stage.hadHoles, logMin };
+    return { problems, found, mangled, deleted, onDisk, opening, hadHoles: stage.hadHoles, logMin };
 
     async function look(when: string): Promise<void> {
       if (!stage.store) return;
@@ -134,6 +137,7 @@ export class Examiner {
       if (found.size > 0) return;
       for (const [number, message] of seen.messages) found.set(number, placeOf(message));
       for (const [number, difference] of seen.mangled) mangled.set(number, difference);
+      for (const number of seen.deleted) deleted.add(number);
     }
   }
 
@@ -199,6 +203,12 @@ export class Examiner {
       }
       if (!ledger.mayBeThere(view, number)) {
         wrong.push(`message ${number} is there, which was never put, or was gone before`);
+      }
+      const isQueued = ledger.isQueued(view, number);
+      if (isQueued !== undefined && isQueued === examined.deleted.has(number)) {
+        wrong.push(
+          `message ${number} ${isQueued ? "was deleted with no call for it" : "is back after the deletion of its topic"}`,
+        );
       }
       const told = entry.place;
       if (told && told.offset !== place.offset) {

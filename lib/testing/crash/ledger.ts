@@ -50,6 +50,10 @@ const KEPT_BY_KILL = 2;
 const KEPT_BY_CUT = 4;
 /** It was refused, or lost where that was allowed: it must not appear any more. */
 const GONE = 8;
+/** Its topic is being deleted: it may be in no queue any more. */
+const MAY_BE_DELETED = 16;
+/** Its topic was deleted: it must be in no queue. */
+const DELETED = 32;
 
 /** The ledger at one moment. */
 export interface LedgerView {
@@ -70,6 +74,8 @@ export class Ledger {
   #goneBelow: PhysicalOffset = 0;
   /** Counts everything that was told to it. */
   changes = 0;
+  /** Topics that are being deleted. */
+  readonly #deletions = new Set<{ readonly topics: readonly string[] }>();
   readonly counts = { acknowledged: 0, refused: 0, unknown: 0 };
 
   get generation(): number {
@@ -80,7 +86,10 @@ export class Ledger {
   forgotten(): Ledger {
     const ledger = new Ledger();
     ledger.entries.push(...this.entries.map((entry) => ({ ...entry })));
-    ledger.#states = this.#states.slice().fill(0).fill(SUBMITTED, 0, this.entries.length);
+    ledger.#states = this.#states.slice().fill(0);
+    for (const { number } of this.entries.map(({ planned }) => planned)) {
+      ledger.#states[number] = SUBMITTED | (this.mayBeDeleted(number) ? MAY_BE_DELETED : 0);
+    }
     ledger.#generation = this.#generation + 1;
     ledger.#mayBeGoneBelow = this.#mayBeGoneBelow;
     return ledger;
@@ -100,7 +109,8 @@ export class Ledger {
         larger.set(this.#states);
         this.#states = larger;
       }
-      this.#states[planned.number] = SUBMITTED;
+      const isDeleting = [...this.#deletions].some(({ topics }) => topics.includes(planned.topic));
+      this.#states[planned.number] = SUBMITTED | (isDeleting ? MAY_BE_DELETED : 0);
     }
   }
 
@@ -162,6 +172,33 @@ export class Ledger {
     this.#goneBelow = Math.max(this.#goneBelow, end);
   }
 
+  /** Topics are about to be deleted. @returns To be called with the end of it. */
+  deletingTopics(topics: readonly string[]): (done: boolean) => void {
+    this.changes++;
+    const deletion = { topics };
+    this.#deletions.add(deletion);
+    const theirs = this.entries.filter(({ planned }) => topics.includes(planned.topic));
+    const before = theirs.filter(({ place }) => place?.messageId !== undefined);
+    for (const { planned } of theirs) this.#mark(planned.number, MAY_BE_DELETED);
+    return (done) => {
+      this.changes++;
+      this.#deletions.delete(deletion);
+      if (done) for (const { planned } of before) this.#mark(planned.number, DELETED);
+    };
+  }
+
+  /** Whether its topic was deleted, or may have been, after the message was put. */
+  mayBeDeleted(number: number): boolean {
+    return ((this.#states[number] as number) & (MAY_BE_DELETED | DELETED)) !== 0;
+  }
+
+  /** Whether a message that is in the log must be in its queues: `undefined` if it may be. */
+  isQueued(view: LedgerView, number: number): boolean | undefined {
+    const state = view.states[number] ?? 0;
+    if ((state & DELETED) !== 0) return false;
+    return (state & MAY_BE_DELETED) === 0 ? true : undefined;
+  }
+
   /** What had a place in the log before a `flush()` began survives a cut, once that has resolved. */
   flushed(before: readonly Entry[]): void {
     this.changes++;
@@ -182,6 +219,7 @@ export class Ledger {
       else if (this.isDue(view, number, "kill")) this.#keep(number, "kill");
     }
     this.#generation++;
+    this.#deletions.clear();
   }
 
   /**
@@ -250,6 +288,10 @@ export class Ledger {
   mayBeThere(view: LedgerView, number: number): boolean {
     const state = view.states[number] ?? 0;
     return (state & SUBMITTED) !== 0 && (state & GONE) === 0;
+  }
+
+  #mark(number: number, bits: number): void {
+    this.#states[number] = (this.#states[number] as number) | bits;
   }
 
   #keep(number: number, event: CrashEvent): void {

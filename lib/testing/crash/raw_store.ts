@@ -7,6 +7,7 @@
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
+import { DeletedTopics, decodeDeletedTopics } from "../../checkpoint/deleted_topics.ts";
 import { decodeCheckpoint } from "../../checkpoint/store_checkpoint.ts";
 import { isUnit, UNIT_BYTES, unitOffset, unitSize } from "../../consume_queue/queue_unit.ts";
 import { type StorePaths, storePaths } from "../../io/store_paths.ts";
@@ -109,6 +110,7 @@ export class RawStore {
     const { logEnd, queuesEnd } = watermarks;
     const wrong: string[] = [];
     const claimed = Math.max(logEnd, queuesEnd);
+    const deleted = this.#deletedTopics();
     let end = this.#logStart();
     let newest: StoredMessage | undefined;
     let confirmed = longs.logicsPhysicalOffset === 0;
@@ -119,7 +121,9 @@ export class RawStore {
       if (!record) continue;
       newest = record;
       if (record.physicalOffset === longs.logicsPhysicalOffset) confirmed = true;
-      if (end <= queuesEnd && takesQueueOffset(record.sysFlag) && !this.#hasUnit(record)) {
+      const isQueued =
+        takesQueueOffset(record.sysFlag) && !deleted.covers(record.topic, record.physicalOffset);
+      if (end <= queuesEnd && isQueued && !this.#hasUnit(record)) {
         wrong.push(
           `the checkpoint vouches for units below ${queuesEnd}, but the record at ${record.physicalOffset} has none as ${record.queueOffset} of ${record.topic}/${record.queueId}`,
         );
@@ -138,6 +142,11 @@ export class RawStore {
       wrong.push(`the checkpoint's times ${times} are newer than the newest record it vouches for`);
     }
     return wrong;
+  }
+
+  #deletedTopics(): DeletedTopics {
+    const { deletedTopics: path } = this.#paths;
+    return new DeletedTopics(this.#has(path) ? decodeDeletedTopics(this.#file(path)) : []);
   }
 
   /** One text for all that lies in the folders of segments. */

@@ -191,6 +191,15 @@ export class SimulatedStage implements Stage {
     return this.#ask("clean", (store) => store.clean());
   }
 
+  async deleteTopics(topics: readonly string[]): Promise<Outcome> {
+    const ended = this.ledger.deletingTopics(topics);
+    const outcome = await this.#ask("deleteTopics", async (store) => {
+      await store.deleteTopics(topics);
+    });
+    ended(outcome === "done");
+    return outcome;
+  }
+
   async durable(): Promise<Outcome> {
     const offset = this.watermarks?.wrote ?? 0;
     const before = this.ledger
@@ -238,7 +247,7 @@ export class SimulatedStage implements Stage {
     const outcome = await this.#ask("lookup", async (store) => {
       seen("its id", await store.lookup(messageId as string));
     });
-    if (!isQueued || outcome !== "done") return outcome;
+    if (!isQueued || outcome !== "done" || this.ledger.mayBeDeleted(number)) return outcome;
     return this.#ask("get", async (store) => {
       const { messages } = await store.get({ topic, queueId, offset, maxMessages: 1 });
       seen("its queue", messages[0]);
@@ -254,7 +263,10 @@ export class SimulatedStage implements Stage {
     const outcome = await this.#ask("close", (store) => store.close());
     if (outcome === "died") return;
     if (outcome === "hung") return this.kill();
-    if (outcome === "done") this.ledger.flushed(this.ledger.acknowledgedEntries());
+    // A store that had failed just closes.
+    if (outcome === "done" && !this.#store?.failure) {
+      this.ledger.flushed(this.ledger.acknowledgedEntries());
+    }
     // Without a clean close it ends as a process does that is told to.
     this.ledger.crashed("kill", this.watermarks ?? before);
     this.#store = undefined;

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { DeletedTopics } from "../../checkpoint/deleted_topics.ts";
 import {
   encodeUnit,
   isFiller,
@@ -29,6 +30,8 @@ export interface Survey {
    * checksum unless `forceVerifyPropCRC` is on: a torn record may pass for a whole one.
    */
   readonly mangled: ReadonlyMap<number, string>;
+  /** Of the messages, those whose topic was deleted behind them: no queue of it has them. */
+  readonly deleted: ReadonlySet<number>;
   /** Places that recovery found damaged. */
   readonly holes: number;
   /** What does not fit together, whatever was promised. */
@@ -55,10 +58,14 @@ export async function survey(
     for (const key of planned.queues) missing.set(key, (missing.get(key) ?? 0) + 1);
   }
   const byQueue = new Map<string, Map<number, StoredMessage>>();
+  const deleted = new Set<number>();
+  const deletions = new DeletedTopics(store.deletedTopics);
   const delayLevels = DelayLevels.parse(store.options.messageDelayLevel);
-  for (const message of messages.values()) {
+  for (const [number, message] of messages) {
+    if (deletions.covers(message.topic, message.physicalOffset)) deleted.add(number);
     const request = dispatchRequestOf(message.bytes, 0, delayLevels);
     for (const [topic, queueId, offset] of queuesOf(request, store.options.enableMultiDispatch)) {
+      if (deletions.covers(topic, message.physicalOffset)) continue;
       const key = `${topic}/${queueId}`;
       let queue = byQueue.get(key);
       if (!queue) {
@@ -81,7 +88,7 @@ export async function survey(
   }
   for (const [key, { size }] of byQueue) problems.push(`queue ${key} with ${size} records is gone`);
   await readIndex(store, messages, problems);
-  return { messages, mangled, holes, problems };
+  return { messages, mangled, deleted, holes, problems };
 }
 
 /** Each key must lead to all messages that have it, and to no other. */
@@ -139,7 +146,9 @@ async function readLog(
     store.recovery.holes.filter(({ covered }) => !covered).map(({ offset }) => offset),
   );
   let holes = store.recovery.holes.length;
-  let last = -1;
+  // Puts wait while their topic is being deleted, and others pass them.
+  const isOrdered = store.deletedTopics.length === 0;
+  const lasts = new Map<string, number>();
   for await (const entry of store.records()) {
     if (entry.kind === "blank") continue;
     if (entry.kind === "bad" && uncovered.has(entry.offset)) continue;
@@ -164,8 +173,10 @@ async function readLog(
       else problems.push(`message ${number} at ${entry.offset}: ${difference}`);
     }
     if (messages.has(number)) problems.push(`message ${number} is there twice`);
+    const order = isOrdered ? "" : planned.topic;
+    const last = lasts.get(order) ?? -1;
     if (number < last) problems.push(`message ${number} lies behind message ${last}`);
-    last = number;
+    lasts.set(order, number);
     messages.set(number, message);
   }
   return holes;
@@ -197,7 +208,8 @@ async function readQueue(
   const max = store.maxOffset(topic, queueId);
   let seen = 0;
   // Those before the first message are no longer shown; with the front of the log they went, too.
-  let lost = store.minPhysicalOffset > 0 ? 0 : min;
+  const begin = new DeletedTopics(store.deletedTopics).nextOf(topic, queueId);
+  let lost = store.minPhysicalOffset > 0 ? 0 : Math.max(min - begin, 0);
   let standIns: QueueUnit[] = [];
   for (let from = min; from < max; ) {
     const units = await store.units({ topic, queueId, from });

@@ -39,6 +39,8 @@ export interface Stage {
   checkpoint(): Promise<Outcome>;
   /** Deletes what retention would delete now. */
   clean(): Promise<Outcome>;
+  /** Deletes topics. */
+  deleteTopics(topics: readonly string[]): Promise<Outcome>;
   /** Waits until what has been acknowledged so far survives a cut, without hurrying it. */
   durable(): Promise<Outcome>;
   /** Reads so many of the acknowledged messages, each through its queue and by its id. */

@@ -346,6 +346,43 @@ const expiring: Workload = {
   },
 };
 
+const deleting: Workload = {
+  name: "deleting",
+  about: "topics are deleted, put to again, and deleted while they are put to; killed at times",
+  options: () =>
+    small({
+      mappedFileSizeConsumeQueue: 60,
+      flushConsumeQueueLeastPages: 0,
+      flushIntervalConsumeQueue: 100,
+      enabledAppendPropCRC: true,
+      forceVerifyPropCRC: true,
+    }),
+  async run(stage) {
+    const some = (count: number, topic: string) =>
+      putAll(
+        stage,
+        numbered(count, (i) => ({ topic, queueId: i % 2, bodyBytes: 40 + 90 * i, keys: ["k"] })),
+      );
+    await some(5, "a");
+    await some(2, "b");
+    await stage.checkpoint();
+    await some(3, "a");
+    await stage.deleteTopics(["a"]);
+    await some(1, "b");
+    await some(3, "a");
+    await Promise.all([some(4, "a"), stage.deleteTopics(["a", "b"]), some(2, "c")]);
+    await stage.pass(150);
+    await some(2, "a");
+    await stage.kill();
+    await some(2, "b");
+    await Promise.all([stage.deleteTopics(["c"]), stage.checkpoint()]);
+    await stage.reopen();
+    await some(2, "c");
+    await stage.readBack(2);
+    await stage.deleteTopics(["c", "b"]);
+  },
+};
+
 /** Whatever chance has it do. */
 const random: Workload = {
   name: "random",
@@ -476,6 +513,6 @@ const config: Workload = {
 export const WORKLOADS: ReadonlyMap<string, Workload> = new Map(
   [
     ...[first, rolls, queues, batches, loose, time, reopen, large, keys, behind, elsewhere],
-    ...[light, config, expiring, random],
+    ...[light, config, expiring, deleting, random],
   ].map((workload) => [workload.name, workload]),
 );
