@@ -163,6 +163,10 @@ function json(facts: Facts): JsonObject {
       ...sum(files, "commitlog"),
     },
     consumeQueues: { ...queueFacts(store), ...sum(files, "consumequeue") },
+    extensions: {
+      fileSize: options.mappedFileSizeConsumeQueueExt,
+      ...sum(files, "consumequeue_ext"),
+    },
     index: sum(files, "index"),
     abort: abort ?? null,
     checkpoint:
@@ -185,9 +189,16 @@ function text(facts: Facts): string {
   const queues = queueFacts(store);
   const log = sum(files, "commitlog");
   const units = sum(files, "consumequeue");
+  const extensions = sum(files, "consumequeue_ext");
   const index = sum(files, "index");
   const space = ({ files: count, bytes, allocatedBytes }: Sum): string =>
     `${plural(count, "file")}, ${bytesText(bytes)}, on disk ${bytesText(allocatedBytes)}`;
+  const extensionRows: [string, string][] = [
+    [
+      "extensions",
+      `files of ${bytesText(options.mappedFileSizeConsumeQueueExt)}; ${space(extensions)}`,
+    ],
+  ];
   const rows: [string, string][] = [
     ["store", printable(directory)],
     ["commit log", `${Math.max(store.minPhysicalOffset, 0)} to ${watermarks.wrote}`],
@@ -197,6 +208,7 @@ function text(facts: Facts): string {
       `${plural(queues.queues, "queue")} of ${plural(queues.topics, "topic")}, ${plural(queues.messages, "message")}`,
     ],
     ["", `files of ${bytesText(queues.fileSize)}; ${space(units)}`],
+    ...(extensions.files > 0 ? extensionRows : []),
     ["index", space(index)],
     ["last stop", stopText(abort)],
     ["lock", lockText(lock)],

@@ -89,8 +89,7 @@ async function filesOf({ environment, options, paths, files }: OpenContext): Pro
     fileSystem: environment.fileSystem,
     files,
     paths,
-    commitLogFileSize: options.mappedFileSizeCommitLog,
-    consumeQueueFileSize: options.mappedFileSizeConsumeQueue,
+    options,
     adoptFileSizes: true,
   });
   checkLogIsThere(store, options);

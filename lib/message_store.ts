@@ -16,7 +16,13 @@ import { forgetFailedSync, hasFailedSync, noteFailedSync } from "./checkpoint/sy
 import { CommitLog } from "./commit_log/commit_log.ts";
 import { ConsumeQueueFlusher } from "./consume_queue/consume_queue_flusher.ts";
 import type { ConsumeQueueTable } from "./consume_queue/consume_queue_table.ts";
-import { decodeUnit, type QueueUnit, UNIT_BYTES } from "./consume_queue/queue_unit.ts";
+import type { ExtensionUnit } from "./consume_queue/extension_unit.ts";
+import {
+  addressedOffset,
+  decodeUnit,
+  type QueueUnit,
+  UNIT_BYTES,
+} from "./consume_queue/queue_unit.ts";
 import { Arrivals } from "./dispatch/arrivals.ts";
 import { type Dispatched, Dispatcher } from "./dispatch/dispatcher.ts";
 import { IndexFeeder } from "./dispatch/index_feeder.ts";
@@ -108,6 +114,12 @@ export interface UnitsRequest {
   readonly from: QueueOffset;
   /** At most so many. @default 200 */
   readonly count?: number;
+}
+
+/** Where a message of a queue lies. */
+export interface MessagePlace extends QueueUnit {
+  /** What the extension of the queue has of it, if `tagsCode` is an address there that can be read. */
+  readonly extension: ExtensionUnit | undefined;
 }
 
 /** What the queue flusher makes durable. */
@@ -378,8 +390,7 @@ export class MessageStore {
       fileSystem,
       files,
       paths,
-      commitLogFileSize: options.mappedFileSizeCommitLog,
-      consumeQueueFileSize: options.mappedFileSizeConsumeQueue,
+      options,
       adoptFileSizes: readOnly,
     });
     checkLogIsThere(store, options);
@@ -404,6 +415,8 @@ export class MessageStore {
       ...options,
       mappedFileSizeCommitLog: store.segments.fileSize,
       mappedFileSizeConsumeQueue: store.queues.context.fileSize,
+      mappedFileSizeConsumeQueueExt:
+        store.queues.context.extension?.fileSize ?? options.mappedFileSizeConsumeQueueExt,
     };
     // What a reader mends is in its memory only.
     const syncFailed = !readOnly && (await hasFailedSync(fileSystem, paths.syncFailed));
@@ -669,14 +682,18 @@ export class MessageStore {
    * @returns Fewer than asked for at the end of a queue file; none outside the queue.
    * @throws {StoreError} `STORE_QUEUE_DAMAGED` if a file of the queue is missing, `STORE_IO`.
    */
-  async units({ topic, queueId = 0, from, count = 200 }: UnitsRequest): Promise<QueueUnit[]> {
+  async units({ topic, queueId = 0, from, count = 200 }: UnitsRequest): Promise<MessagePlace[]> {
     this.#checkOpen();
     checkWhole("from", from, 0);
     checkWhole("count", count, 1);
-    const bytes = await this.#queues.find(topic, queueId)?.units(from, count);
-    const units: QueueUnit[] = [];
-    for (let at = 0; bytes && at < bytes.length; at += UNIT_BYTES)
-      units.push(decodeUnit(bytes, at));
+    const queue = this.#queues.find(topic, queueId);
+    const bytes = (await queue?.units(from, count)) ?? Buffer.alloc(0);
+    const units: MessagePlace[] = [];
+    for (let at = 0; at < bytes.length; at += UNIT_BYTES) {
+      const offset = addressedOffset(bytes, at);
+      const extension = offset === undefined ? undefined : await queue?.extension?.unitAt(offset);
+      units.push({ ...decodeUnit(bytes, at), extension });
+    }
     return units;
   }
 

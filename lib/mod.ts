@@ -18,6 +18,7 @@ export type {
   IndexMark,
   Watermarks,
 } from "./checkpoint/store_checkpoint.ts";
+export type { ExtensionUnit } from "./consume_queue/extension_unit.ts";
 export type { QueueUnit } from "./consume_queue/queue_unit.ts";
 export type { Arrival } from "./dispatch/arrivals.ts";
 export {
@@ -51,6 +52,7 @@ export type { BatchItem, Message, MessageBatch } from "./message/message.ts";
 export { PutResult } from "./message/put_result.ts";
 export { StoredMessage } from "./message/record.ts";
 export {
+  type MessagePlace,
   MessageStore,
   type QueueBounds,
   type StoreState,

@@ -24,6 +24,13 @@ export interface StoreOptions {
   readonly mappedFileSizeCommitLog?: number;
   /** Size of a consume queue file; rounded up to whole units of 20 bytes. @default 6000000 */
   readonly mappedFileSizeConsumeQueue?: number;
+  /**
+   * Each message also gets a unit in the extension of its queue, `consumequeue_ext`. Units that are there
+   * are read either way. @default false
+   */
+  readonly enableConsumeQueueExt?: boolean;
+  /** Size of a file of an extension, 24 to 2^31 - 1. With the option above a store must have it. @default 50331648 */
+  readonly mappedFileSizeConsumeQueueExt?: number;
   /** Largest body of a message, and of a batch. @default 4194304 */
   readonly maxMessageSize?: number;
   /** Records with a topic of more than 127 bytes get a two-byte topic length (V2). @default true */
@@ -200,6 +207,8 @@ const DEFAULTS: ResolvedOptions = {
   storePathCommitLog: undefined,
   mappedFileSizeCommitLog: 1024 * 1024 * 1024,
   mappedFileSizeConsumeQueue: 300_000 * 20,
+  enableConsumeQueueExt: false,
+  mappedFileSizeConsumeQueueExt: 48 * 1024 * 1024,
   maxMessageSize: 4 * 1024 * 1024,
   autoMessageVersionOnTopicLen: true,
   enabledAppendPropCRC: false,
@@ -274,6 +283,7 @@ const DEFAULTS: ResolvedOptions = {
 const RANGES: Partial<Record<keyof StoreOptions, readonly [number, number]>> = {
   mappedFileSizeCommitLog: [1024, 2 ** 31 - 1],
   mappedFileSizeConsumeQueue: [20, 2 ** 31 - 1],
+  mappedFileSizeConsumeQueueExt: [24, 2 ** 31 - 1],
   maxMessageSize: [10, 2 ** 31 - 1 - 65_536],
   flushIntervalCommitLog: [1, 2 ** 31 - 1],
   transientStorePoolSize: [1, 1024],
@@ -311,7 +321,6 @@ const CHOICES: Partial<Record<keyof StoreOptions, readonly string[]>> = {
 const ONLY_WITH: Readonly<Record<string, unknown>> = {
   storeType: "default",
   duplicationEnable: false,
-  enableConsumeQueueExt: false,
   enableControllerMode: false,
   enableDLegerCommitLog: false,
   indexRocksDBEnable: false,
@@ -327,7 +336,7 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
   useReentrantLockWhenPutMessage useABSLock spinLockCollisionRetreatOptimalDegree debugLockEnable
   maxAsyncPutMessageRequests putMessageTimeout putMsgIndexHightWater dataReadAheadEnable warmMapedFileEnable
   flushLeastPagesWhenWarmMapedFile enableRunningFlagsInFlush mapperFileSizeBatchConsumeQueue
-  mappedFileSizeConsumeQueueExt bitMapLengthConsumeQueueExt putConsumeQueueDataByFileChannel searchBcqByCacheEnable
+  bitMapLengthConsumeQueueExt putConsumeQueueDataByFileChannel searchBcqByCacheEnable
   maxConsumeQueueScan sampleCountThreshold enableBuildConsumeQueueConcurrently batchDispatchRequestThreadPoolNums
   recheckReputOffsetFromCq dispatchFromSenderThread dispatchCqThreads dispatchCqCacheNum enableAsyncReput
   indexFileReadEnable messageIndexSafe flushDelayOffsetInterval destroyMapedFileIntervalForcibly

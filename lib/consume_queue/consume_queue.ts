@@ -15,8 +15,10 @@
 import { StoreError } from "../errors.ts";
 import type { Segment } from "../segment/segment.ts";
 import { OS_PAGE_SIZE, type PhysicalOffset, type QueueOffset } from "../units.ts";
+import type { QueueExtension } from "./queue_extension.ts";
 import { lastNonZero, QueueFiles, type QueueFilesContext } from "./queue_files.ts";
 import {
+  addressedOffset,
   encodeUnit,
   FILLER_SIZE,
   fillerUnits,
@@ -25,10 +27,20 @@ import {
   isUnit,
   isUnitOffset,
   type RecordPlace,
+  setUnitTagsCode,
   UNIT_BYTES,
   unitOffset,
   unitPlace,
 } from "./queue_unit.ts";
+
+/** The first message of a part of a queue. */
+interface NextMessage {
+  readonly offset: QueueOffset;
+  /** `undefined` if its unit is damaged. */
+  readonly physicalOffset: PhysicalOffset | undefined;
+  /** Where in the extension its unit leads, if it does. */
+  readonly addressed: number | undefined;
+}
 
 /** What a queue needs of its store. */
 export interface QueueContext extends QueueFilesContext {
@@ -38,6 +50,8 @@ export interface QueueContext extends QueueFilesContext {
 
 /** Units that a search reads at once: a page. */
 const SEARCH_UNITS = 200;
+/** Units that are looked through at once for an address: most do not end in a page without one. */
+const ADDRESS_UNITS = 2000;
 
 export class ConsumeQueue {
   readonly topic: string;
@@ -46,19 +60,30 @@ export class ConsumeQueue {
   nextOffset: QueueOffset = 0;
   /** What was put to it since the store was opened; bytes are those of records. */
   readonly put = { messages: 0, bytes: 0, puts: 0 };
+  /** Holds more of its messages, if anything does. */
+  readonly extension: QueueExtension | undefined;
   readonly #files: QueueFiles;
   readonly #unitBytes: number;
   #min: QueueOffset = 0;
   #max: QueueOffset = 0;
   /** Where the record of message `min` lies, if that is known. */
   #minPhysicalOffset: PhysicalOffset | undefined;
+  /** Units of the queue lead to no unit of the extension below. */
+  #minAddressed = 0;
   /** End of the last unit's record; -1 without one. */
   #maxPhysicalOffset: PhysicalOffset = -1;
   /** Where the first and the last unit lead that {@linkcode ConsumeQueue.findEnd} found. */
   #foundFirst: RecordPlace | undefined;
   #foundLast: RecordPlace | undefined;
 
-  constructor(context: QueueContext, topic: string, queueId: number, segments: Segment[] = []) {
+  constructor(
+    context: QueueContext,
+    topic: string,
+    queueId: number,
+    segments: Segment[] = [],
+    extension?: QueueExtension,
+  ) {
+    this.extension = extension;
     this.topic = topic;
     this.queueId = queueId;
     const { unitBytes = UNIT_BYTES } = context;
@@ -109,7 +134,13 @@ export class ConsumeQueue {
   }
 
   get hasUnforcedFiles(): boolean {
-    return this.#files.hasUnforced;
+    return this.#files.hasUnforced || this.extension?.hasUnforcedFiles === true;
+  }
+
+  /** Size of all its files, in bytes. */
+  get fileBytes(): number {
+    const { segments, fileSize } = this.#files.sequence;
+    return segments.length * fileSize + (this.extension?.fileBytes ?? 0);
   }
 
   /** Units in one file. */
@@ -141,6 +172,7 @@ export class ConsumeQueue {
   /**
    * Appends the unit of the message at `offset`. Nothing is written to a file yet.
    *
+   * @param storeTimestamp Of the record, in ms: with it, the message gets a unit in the extension, too.
    * @returns `"appended"`, `"known"` if the queue already has it, or `"gap"` if units before it are
    *   missing, and nothing was done.
    */
@@ -149,11 +181,15 @@ export class ConsumeQueue {
     physicalOffset: PhysicalOffset,
     size: number,
     tagsCode: number,
+    storeTimestamp?: number,
   ): "appended" | "known" | "gap" {
     if (offset < this.#max) return "known";
     if (offset > this.#max) return "gap";
     const at = this.#files.grow(this.#unitBytes);
     encodeUnit(this.#files.tail, at, physicalOffset, size, tagsCode);
+    if (this.extension?.writes && storeTimestamp !== undefined) {
+      setUnitTagsCode(this.#files.tail, at, this.extension.append(tagsCode, storeTimestamp));
+    }
     this.#max = offset + 1;
     if (this.nextOffset < this.#max) this.nextOffset = this.#max;
     this.#maxPhysicalOffset = physicalOffset + size;
@@ -211,6 +247,8 @@ export class ConsumeQueue {
    * @throws {StoreError} `STORE_IO` naming the file; the units stay in memory.
    */
   async commit(): Promise<void> {
+    // First what units lead to.
+    await this.extension?.commit();
     await this.#files.commit();
   }
 
@@ -220,6 +258,7 @@ export class ConsumeQueue {
    * @throws {StoreError} `STORE_IO`, or `STORE_FILES_VANISHED` if somebody removed a file meanwhile.
    */
   async force(): Promise<void> {
+    await this.extension?.force();
     await this.#files.force();
   }
 
@@ -259,9 +298,27 @@ export class ConsumeQueue {
     this.#min = first;
     this.#foundLast = endsInFiller ? undefined : last;
     this.#maxPhysicalOffset = last ? last.offset + last.size : -1;
+    if (this.extension?.writes) {
+      await this.extension.goOnAfter(await this.#lastAddressed(first, end));
+    }
     const isDamaged =
       end === first && limit === Number.POSITIVE_INFINITY && (await this.#holdsAny(first));
     return !isDamaged && !(await this.#leadsBelow(limit, end));
+  }
+
+  /** Where in the extension the last unit leads that leads there. */
+  async #lastAddressed(first: QueueOffset, end: QueueOffset): Promise<number | undefined> {
+    for (let to = end; to > first; ) {
+      const from = Math.max(first, this.#fileEnd(to - 1) - this.unitsPerFile, to - ADDRESS_UNITS);
+      const isThere = this.#files.sequence.find(from * this.#unitBytes) !== undefined;
+      const units = isThere ? await this.#readFiles(from, to) : Buffer.alloc(0);
+      for (let at = units.length - this.#unitBytes; at >= 0; at -= this.#unitBytes) {
+        const offset = addressedOffset(units, at);
+        if (offset !== undefined) return offset;
+      }
+      to = from;
+    }
+    return undefined;
   }
 
   /** Whether the first page from a unit on holds anything. */
@@ -337,6 +394,7 @@ export class ConsumeQueue {
   async reset(): Promise<void> {
     this.startAt(0);
     this.#maxPhysicalOffset = -1;
+    await this.extension?.reset();
     await this.clearBehind();
   }
 
@@ -352,8 +410,9 @@ export class ConsumeQueue {
    *
    * @returns What was removed or zeroed, for the report.
    */
-  clearBehind(): Promise<string[]> {
-    return this.#files.clearBehind();
+  async clearBehind(): Promise<string[]> {
+    const done = await this.#files.clearBehind();
+    return this.extension ? [...done, ...(await this.extension.clearBehind())] : done;
   }
 
   /** Moves `min` to the first message whose record starts at `logMin` or behind it. */
@@ -389,11 +448,16 @@ export class ConsumeQueue {
     const first = await this.#nextMessage(low, end);
     this.#min = first?.offset ?? end;
     this.#minPhysicalOffset = first?.physicalOffset;
+    const addressed = first ? first.addressed : this.extension?.end;
+    if (addressed !== undefined) this.#minAddressed = addressed;
   }
 
   /** Whether there are files that hold nothing but expired messages. */
   get hasExpiredFiles(): boolean {
-    return this.#files.hasFilesBefore(this.#min * this.#unitBytes);
+    return (
+      this.#files.hasFilesBefore(this.#min * this.#unitBytes) ||
+      this.extension?.hasFilesBefore(this.#minAddressed) === true
+    );
   }
 
   /**
@@ -403,15 +467,14 @@ export class ConsumeQueue {
    * @returns Their paths.
    * @throws {StoreError} `STORE_IO` naming the file.
    */
-  removeExpiredFiles(): Promise<string[]> {
-    return this.#files.removeBefore(this.#min * this.#unitBytes);
+  async removeExpiredFiles(): Promise<string[]> {
+    const removed = await this.#files.removeBefore(this.#min * this.#unitBytes);
+    if (!this.extension) return removed;
+    return [...removed, ...(await this.extension.removeBefore(this.#minAddressed))];
   }
 
   /** The first message from `from` on and before `end`: fillers, and files that are gone, have none. */
-  async #nextMessage(
-    from: QueueOffset,
-    end: QueueOffset,
-  ): Promise<{ offset: QueueOffset; physicalOffset: PhysicalOffset | undefined } | undefined> {
+  async #nextMessage(from: QueueOffset, end: QueueOffset): Promise<NextMessage | undefined> {
     for (let offset = from; offset < end; ) {
       const held = this.heldFrom(offset);
       if (held > offset) {
@@ -421,7 +484,8 @@ export class ConsumeQueue {
       const units = await this.unitsAsTheyAre(offset, Math.min(SEARCH_UNITS, end - offset));
       for (let at = 0; at < units.length; at += this.#unitBytes, offset++) {
         if (isFiller(units, at)) continue;
-        return { offset, physicalOffset: isUnit(units, at) ? unitOffset(units, at) : undefined };
+        const physicalOffset = isUnit(units, at) ? unitOffset(units, at) : undefined;
+        return { offset, physicalOffset, addressed: addressedOffset(units, at) };
       }
     }
     return undefined;

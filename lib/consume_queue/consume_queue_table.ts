@@ -4,13 +4,21 @@
  * @module
  */
 
+import { isLightQueue } from "../message/light_queues.ts";
+import type { Segment } from "../segment/segment.ts";
 import { ConsumeQueue, type QueueContext } from "./consume_queue.ts";
+import { type ExtensionContext, QueueExtension } from "./queue_extension.ts";
+
+export interface TableContext extends QueueContext {
+  /** Of the queues' extensions, if there are any, or if new messages get units there. */
+  readonly extension?: ExtensionContext;
+}
 
 export class ConsumeQueueTable {
-  readonly context: QueueContext;
+  readonly context: TableContext;
   readonly #topics = new Map<string, Map<number, ConsumeQueue>>();
 
-  constructor(context: QueueContext) {
+  constructor(context: TableContext) {
     this.context = context;
   }
 
@@ -28,10 +36,31 @@ export class ConsumeQueueTable {
     }
     let queue = queues.get(queueId);
     if (!queue) {
-      queue = new ConsumeQueue(this.context, topic, queueId);
+      queue = this.queueOf(topic, queueId);
       queues.set(queueId, queue);
     }
     return queue;
+  }
+
+  /** A queue for the files of one, to be added. */
+  queueOf(
+    topic: string,
+    queueId: number,
+    segments: Segment[] = [],
+    extensionSegments: Segment[] = [],
+  ): ConsumeQueue {
+    const { extension } = this.context;
+    // Units of a light queue have plain tags codes.
+    const isExtended = extensionSegments.length > 0 || (extension?.writes && !isLightQueue(topic));
+    return new ConsumeQueue(
+      this.context,
+      topic,
+      queueId,
+      segments,
+      extension && isExtended
+        ? new QueueExtension(extension, topic, queueId, extensionSegments)
+        : undefined,
+    );
   }
 
   add(queue: ConsumeQueue): void {

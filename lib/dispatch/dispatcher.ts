@@ -123,10 +123,12 @@ export class Dispatcher {
 
   /** Gives a record its unit in one queue; one that has it already gets none. */
   #append(request: DispatchRequest, topic: string, queueId: number, offset: QueueOffset): boolean {
-    const { physicalOffset, size, tagsCode } = request;
+    const { physicalOffset, size, tagsCode, storeTimestamp } = request;
     const queue = this.#context.queues.findOrCreate(topic, queueId);
+    // Elsewhere it has no unit in an extension.
+    const time = topic === request.topic ? storeTimestamp : undefined;
     if (!queue.exists && offset > 0 && queue.max === 0) queue.startAt(offset);
-    if (queue.append(offset, physicalOffset, size, tagsCode) !== "gap") return true;
+    if (queue.append(offset, physicalOffset, size, tagsCode, time) !== "gap") return true;
     this.#failure = new StoreError(
       "STORE_QUEUE_DAMAGED",
       `Cannot dispatch the record at ${physicalOffset} as message ${offset} of queue ${topic}/${queueId}: the queue ends at ${queue.max}`,

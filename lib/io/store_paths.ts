@@ -10,6 +10,8 @@ export interface StorePaths {
   readonly root: string;
   readonly commitLog: string;
   readonly consumeQueue: string;
+  /** Extensions of consume queues. */
+  readonly queueExtension: string;
   readonly index: string;
   readonly checkpoint: string;
   readonly abort: string;
@@ -34,6 +36,7 @@ export function storePaths(root: string, storePathCommitLog: string | undefined)
     root,
     commitLog: storePathCommitLog ?? join(root, "commitlog"),
     consumeQueue: join(root, "consumequeue"),
+    queueExtension: join(root, "consumequeue_ext"),
     index: join(root, "index"),
     checkpoint: join(root, "checkpoint"),
     abort: join(root, "abort"),

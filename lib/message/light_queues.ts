@@ -28,6 +28,11 @@ const SEPARATOR = ",";
 /** The queue id of every light queue (`MixAll.LMQ_QUEUE_ID`). */
 export const LIGHT_QUEUE_ID = 0;
 
+/** Whether the topic is the name of a light queue. */
+export function isLightQueue(topic: string): boolean {
+  return topic.startsWith(LIGHT_QUEUE_PREFIX);
+}
+
 /** Names of the light queues that a record is to enter; none if it names none, or its topic may not. */
 export function lightQueuesOf(record: OutgoingRecord): readonly string[] {
   const { propertiesText, topic } = record;

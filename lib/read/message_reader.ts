@@ -245,6 +245,7 @@ class Scan {
   async #units(count: number): Promise<Buffer | undefined> {
     try {
       const units = await this.#queue.unitsAsTheyAre(this.#next, count);
+      if (this.#filter) await this.#queue.extension?.resolve(units);
       return units.length > 0 ? units : undefined;
     } catch (error) {
       // A missing queue file is an answer of its own; a failed read is not.

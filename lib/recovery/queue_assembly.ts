@@ -193,8 +193,11 @@ export class QueueAssembly {
     }
   }
 
-  #append(queue: ConsumeQueue, { physicalOffset, size, tagsCode }: DispatchRequest): void {
-    queue.append(queue.max, physicalOffset, size, tagsCode);
+  #append(queue: ConsumeQueue, request: DispatchRequest): void {
+    const { topic, physicalOffset, size, tagsCode, storeTimestamp } = request;
+    // In a light queue there is no extension.
+    const time = topic === queue.topic ? storeTimestamp : undefined;
+    queue.append(queue.max, physicalOffset, size, tagsCode, time);
     this.#met.add(queue);
     this.unwritten++;
   }

@@ -38,7 +38,7 @@ import { inParallel } from "../io/parallel.ts";
 import type { StorePaths } from "../io/store_paths.ts";
 import { type DispatchRequest, dispatchRequestOf } from "../message/dispatch_request.ts";
 import { type HoleCrc, isHoleRecordAt } from "../message/hole_record.ts";
-import { LIGHT_QUEUE_PREFIX } from "../message/light_queues.ts";
+import { isLightQueue } from "../message/light_queues.ts";
 import { checkRecord, type RecordCheckOptions } from "../message/record.ts";
 import { BLANK_SIZE } from "../message/record_layout.ts";
 import type { DelayLevels } from "../message/tags_code.ts";
@@ -337,7 +337,7 @@ class Recovery {
   async #compareLastUnit(queue: ConsumeQueue): Promise<void> {
     const { segments } = this.#store;
     // Units of a light queue lead to records of other topics.
-    if (queue.max === 0 || queue.topic.startsWith(LIGHT_QUEUE_PREFIX)) return;
+    if (queue.max === 0 || isLightQueue(queue.topic)) return;
     const last = queue.foundLast;
     if (!last || last.offset < (segments.minOffset ?? 0)) return;
     const { offset, size } = last;
@@ -682,9 +682,12 @@ class Recovery {
   }
 
   /** Files that a killed process deleted from the front of a queue must not come back. */
-  async #syncExpired({ directory, segments: [first] }: ConsumeQueue): Promise<void> {
-    if (this.#store.cleanStop || !first || first.start === 0) return;
-    await this.#syncDirectory(directory);
+  async #syncExpired(queue: ConsumeQueue): Promise<void> {
+    if (this.#store.cleanStop) return;
+    for (const files of [queue, queue.extension]) {
+      const start = files?.segments[0]?.start ?? 0;
+      if (files && start > 0) await this.#syncDirectory(files.directory);
+    }
   }
 
   async #syncDirectory(path: string): Promise<void> {
