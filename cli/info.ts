@@ -163,6 +163,10 @@ function json(facts: Facts): JsonObject {
       ...sum(files, "commitlog"),
     },
     consumeQueues: { ...queueFacts(store), ...sum(files, "consumequeue") },
+    batchQueues: {
+      fileSize: options.mapperFileSizeBatchConsumeQueue,
+      ...sum(files, "batchconsumequeue"),
+    },
     extensions: {
       fileSize: options.mappedFileSizeConsumeQueueExt,
       ...sum(files, "consumequeue_ext"),
@@ -190,9 +194,16 @@ function text(facts: Facts): string {
   const log = sum(files, "commitlog");
   const units = sum(files, "consumequeue");
   const extensions = sum(files, "consumequeue_ext");
+  const batches = sum(files, "batchconsumequeue");
   const index = sum(files, "index");
   const space = ({ files: count, bytes, allocatedBytes }: Sum): string =>
     `${plural(count, "file")}, ${bytesText(bytes)}, on disk ${bytesText(allocatedBytes)}`;
+  const batchRows: [string, string][] = [
+    [
+      "",
+      `batch queues: files of ${bytesText(options.mapperFileSizeBatchConsumeQueue)}; ${space(batches)}`,
+    ],
+  ];
   const extensionRows: [string, string][] = [
     [
       "extensions",
@@ -208,6 +219,7 @@ function text(facts: Facts): string {
       `${plural(queues.queues, "queue")} of ${plural(queues.topics, "topic")}, ${plural(queues.messages, "message")}`,
     ],
     ["", `files of ${bytesText(queues.fileSize)}; ${space(units)}`],
+    ...(batches.files > 0 ? batchRows : []),
     ...(extensions.files > 0 ? extensionRows : []),
     ["index", space(index)],
     ["last stop", stopText(abort)],

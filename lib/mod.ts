@@ -48,6 +48,7 @@ export type {
 } from "./io/file_system.ts";
 export { NodeFileSystem } from "./io/node_file_system.ts";
 export { OverlayFileSystem } from "./io/overlay_file_system.ts";
+export { type InnerMessage, innerMessagesOf } from "./message/inner_batch.ts";
 export type { BatchItem, Message, MessageBatch } from "./message/message.ts";
 export { PutResult } from "./message/put_result.ts";
 export { StoredMessage } from "./message/record.ts";
@@ -74,6 +75,7 @@ export type {
   GroupTable,
 } from "./metadata/group_table.ts";
 export {
+  type QueueType,
   TOPIC_PERMISSIONS,
   type TopicConfig,
   type TopicSettings,

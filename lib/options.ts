@@ -31,6 +31,11 @@ export interface StoreOptions {
   readonly enableConsumeQueueExt?: boolean;
   /** Size of a file of an extension, 24 to 2^31 - 1. With the option above a store must have it. @default 50331648 */
   readonly mappedFileSizeConsumeQueueExt?: number;
+  /**
+   * Size of a file of a batch queue (topics with `queue.type=BatchCQ`), a multiple of 46. An existing store
+   * must have this size. RocketMQ's name for it. @default 13800000
+   */
+  readonly mapperFileSizeBatchConsumeQueue?: number;
   /** Largest body of a message, and of a batch. @default 4194304 */
   readonly maxMessageSize?: number;
   /** Records with a topic of more than 127 bytes get a two-byte topic length (V2). @default true */
@@ -209,6 +214,7 @@ const DEFAULTS: ResolvedOptions = {
   mappedFileSizeConsumeQueue: 300_000 * 20,
   enableConsumeQueueExt: false,
   mappedFileSizeConsumeQueueExt: 48 * 1024 * 1024,
+  mapperFileSizeBatchConsumeQueue: 300_000 * 46,
   maxMessageSize: 4 * 1024 * 1024,
   autoMessageVersionOnTopicLen: true,
   enabledAppendPropCRC: false,
@@ -284,6 +290,7 @@ const RANGES: Partial<Record<keyof StoreOptions, readonly [number, number]>> = {
   mappedFileSizeCommitLog: [1024, 2 ** 31 - 1],
   mappedFileSizeConsumeQueue: [20, 2 ** 31 - 1],
   mappedFileSizeConsumeQueueExt: [24, 2 ** 31 - 1],
+  mapperFileSizeBatchConsumeQueue: [46, 2_147_483_642],
   maxMessageSize: [10, 2 ** 31 - 1 - 65_536],
   flushIntervalCommitLog: [1, 2 ** 31 - 1],
   transientStorePoolSize: [1, 1024],
@@ -335,7 +342,7 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
   `storePathRootDir storePathEpochFile storePathBrokerIdentity maxTopicLength writeWithoutMmap topicQueueLockNum
   useReentrantLockWhenPutMessage useABSLock spinLockCollisionRetreatOptimalDegree debugLockEnable
   maxAsyncPutMessageRequests putMessageTimeout putMsgIndexHightWater dataReadAheadEnable warmMapedFileEnable
-  flushLeastPagesWhenWarmMapedFile enableRunningFlagsInFlush mapperFileSizeBatchConsumeQueue
+  flushLeastPagesWhenWarmMapedFile enableRunningFlagsInFlush
   bitMapLengthConsumeQueueExt putConsumeQueueDataByFileChannel searchBcqByCacheEnable
   maxConsumeQueueScan sampleCountThreshold enableBuildConsumeQueueConcurrently batchDispatchRequestThreadPoolNums
   recheckReputOffsetFromCq dispatchFromSenderThread dispatchCqThreads dispatchCqCacheNum enableAsyncReput
@@ -386,6 +393,12 @@ export function resolveOptions(options: StoreOptions = {}): ResolvedOptions {
   const size = resolved.mappedFileSizeConsumeQueue as number;
   resolved.mappedFileSizeConsumeQueue = Math.ceil(size / 20) * 20;
   const { maxHashSlotNum, maxIndexNum } = resolved as ResolvedOptions;
+  const { mapperFileSizeBatchConsumeQueue: batchSize } = resolved as ResolvedOptions;
+  if (batchSize % 46 !== 0) {
+    throw new RangeError(
+      `Cannot use option "mapperFileSizeBatchConsumeQueue" = ${batchSize}: expected a multiple of 46, the size of a unit`,
+    );
+  }
   if (40 + 4 * maxHashSlotNum + 20 * maxIndexNum > 2 ** 31 - 1) {
     throw new RangeError(
       `Cannot use options "maxHashSlotNum" = ${maxHashSlotNum} and "maxIndexNum" = ${maxIndexNum}: an index file would be larger than 2^31 - 1 bytes`,

@@ -31,6 +31,7 @@ import {
   UNIT_BYTES,
   unitOffset,
   unitPlace,
+  unitSize,
 } from "./queue_unit.ts";
 
 /** The first message of a part of a queue. */
@@ -56,6 +57,8 @@ const ADDRESS_UNITS = 2000;
 export class ConsumeQueue {
   readonly topic: string;
   readonly queueId: number;
+  /** RocketMQ's `queue.type` of its topic. */
+  readonly queueType = "SimpleCQ" as const;
   /** What the next put to this queue gets. */
   nextOffset: QueueOffset = 0;
   /** What was put to it since the store was opened; bytes are those of records. */
@@ -63,7 +66,7 @@ export class ConsumeQueue {
   /** Holds more of its messages, if anything does. */
   readonly extension: QueueExtension | undefined;
   readonly #files: QueueFiles;
-  readonly #unitBytes: number;
+  readonly unitBytes: number;
   #min: QueueOffset = 0;
   #max: QueueOffset = 0;
   /** Where the record of message `min` lies, if that is known. */
@@ -87,7 +90,7 @@ export class ConsumeQueue {
     this.topic = topic;
     this.queueId = queueId;
     const { unitBytes = UNIT_BYTES } = context;
-    this.#unitBytes = unitBytes;
+    this.unitBytes = unitBytes;
     const content = {
       front: (position: number) => fillerUnits(position / unitBytes),
       text: (from: number, end: number) =>
@@ -126,7 +129,7 @@ export class ConsumeQueue {
 
   /** Units that are in memory only. */
   get unwritten(): number {
-    return this.#files.unwrittenBytes / this.#unitBytes;
+    return this.#files.unwrittenBytes / this.unitBytes;
   }
 
   get unwrittenBytes(): number {
@@ -145,7 +148,7 @@ export class ConsumeQueue {
 
   /** Units in one file. */
   get unitsPerFile(): number {
-    return this.#files.sequence.fileSize / this.#unitBytes;
+    return this.#files.sequence.fileSize / this.unitBytes;
   }
 
   /** Whether there has ever been anything in it. */
@@ -157,12 +160,12 @@ export class ConsumeQueue {
   startAt(offset: QueueOffset): void {
     this.#foundFirst = undefined;
     this.#moveTo(offset);
-    this.#files.startAt(offset * this.#unitBytes);
+    this.#files.startAt(offset * this.unitBytes);
   }
 
   #moveTo(offset: QueueOffset): void {
     this.#foundLast = undefined;
-    this.#files.moveTo(offset * this.#unitBytes);
+    this.#files.moveTo(offset * this.unitBytes);
     this.#min = offset;
     this.#minPhysicalOffset = undefined;
     this.#max = offset;
@@ -185,15 +188,26 @@ export class ConsumeQueue {
   ): "appended" | "known" | "gap" {
     if (offset < this.#max) return "known";
     if (offset > this.#max) return "gap";
-    const at = this.#files.grow(this.#unitBytes);
+    const at = this.#files.grow(this.unitBytes);
     encodeUnit(this.#files.tail, at, physicalOffset, size, tagsCode);
     if (this.extension?.writes && storeTimestamp !== undefined) {
       setUnitTagsCode(this.#files.tail, at, this.extension.append(tagsCode, storeTimestamp));
     }
-    this.#max = offset + 1;
-    if (this.nextOffset < this.#max) this.nextOffset = this.#max;
-    this.#maxPhysicalOffset = physicalOffset + size;
+    this.#appended(physicalOffset + size);
     return "appended";
+  }
+
+  /** Appends a unit that is encoded already: the next one. */
+  appendUnit(unit: Buffer): void {
+    const at = this.#files.grow(unit.length);
+    unit.copy(this.#files.tail, at);
+    this.#appended(unitOffset(unit, 0) + unitSize(unit, 0));
+  }
+
+  #appended(physicalEnd: PhysicalOffset): void {
+    this.#max++;
+    if (this.nextOffset < this.#max) this.nextOffset = this.#max;
+    this.#maxPhysicalOffset = physicalEnd;
   }
 
   /**
@@ -206,7 +220,7 @@ export class ConsumeQueue {
    */
   async units(from: QueueOffset, count: number): Promise<Buffer> {
     const units = await this.unitsAsTheyAre(from, count);
-    for (let at = 0; at < units.length; at += this.#unitBytes) {
+    for (let at = 0; at < units.length; at += this.unitBytes) {
       if (isUnitOffset(units, at)) continue;
       if (at > 0) return units.subarray(0, at);
       throw new StoreError(
@@ -223,21 +237,21 @@ export class ConsumeQueue {
     if (from < this.#min || from >= this.#max) return Buffer.alloc(0);
     const end = Math.min(from + count, this.#max, this.#fileEnd(from));
     // Up to what is in files, or all of it in memory.
-    const written = this.#files.written / this.#unitBytes;
+    const written = this.#files.written / this.unitBytes;
     return this.#read(from, from < written ? Math.min(end, written) : end);
   }
 
   /** `offset`, or behind it the first one whose unit is in a file that is there or in memory. */
   heldFrom(offset: QueueOffset): QueueOffset {
     const { sequence, written } = this.#files;
-    const at = offset * this.#unitBytes;
+    const at = offset * this.unitBytes;
     if (at >= written || sequence.find(at)) return offset;
-    return Math.min(sequence.nextFrom(at)?.start ?? written, written) / this.#unitBytes;
+    return Math.min(sequence.nextFrom(at)?.start ?? written, written) / this.unitBytes;
   }
 
   /** Where the unit of a message lies on disk, or will. */
   placeOf(offset: QueueOffset): { readonly path: string; readonly position: number } {
-    return this.#files.placeOf(offset * this.#unitBytes);
+    return this.#files.placeOf(offset * this.unitBytes);
   }
 
   /**
@@ -275,20 +289,20 @@ export class ConsumeQueue {
   async findEnd(limit: PhysicalOffset): Promise<boolean> {
     const { sequence } = this.#files;
     const files = sequence.segments;
-    const first = (files[0]?.start ?? 0) / this.#unitBytes;
+    const first = (files[0]?.start ?? 0) / this.unitBytes;
     this.#foundFirst = await this.#placeOfUnit(first, limit);
     let end = first;
     for (let i = files.length - 1; i >= 0; i--) {
-      const page = await this.#lastPageBelow((files[i] as Segment).start / this.#unitBytes, limit);
+      const page = await this.#lastPageBelow((files[i] as Segment).start / this.unitBytes, limit);
       if (page === undefined) continue;
       end = page;
       break;
     }
     let last: RecordPlace | undefined;
     let endsInFiller = false;
-    scan: while (sequence.find(end * this.#unitBytes)) {
+    scan: while (sequence.find(end * this.unitBytes)) {
       const units = await this.#readFiles(end, Math.min(end + SEARCH_UNITS, this.#fileEnd(end)));
-      for (let at = 0; at < units.length; at += this.#unitBytes, end++) {
+      for (let at = 0; at < units.length; at += this.unitBytes, end++) {
         if (!isUnitBelow(units, at, limit)) break scan;
         endsInFiller = isFiller(units, at);
         if (!endsInFiller) last = unitPlace(units, at);
@@ -310,9 +324,9 @@ export class ConsumeQueue {
   async #lastAddressed(first: QueueOffset, end: QueueOffset): Promise<number | undefined> {
     for (let to = end; to > first; ) {
       const from = Math.max(first, this.#fileEnd(to - 1) - this.unitsPerFile, to - ADDRESS_UNITS);
-      const isThere = this.#files.sequence.find(from * this.#unitBytes) !== undefined;
+      const isThere = this.#files.sequence.find(from * this.unitBytes) !== undefined;
       const units = isThere ? await this.#readFiles(from, to) : Buffer.alloc(0);
-      for (let at = units.length - this.#unitBytes; at >= 0; at -= this.#unitBytes) {
+      for (let at = units.length - this.unitBytes; at >= 0; at -= this.unitBytes) {
         const offset = addressedOffset(units, at);
         if (offset !== undefined) return offset;
       }
@@ -323,7 +337,7 @@ export class ConsumeQueue {
 
   /** Whether the first page from a unit on holds anything. */
   async #holdsAny(from: QueueOffset): Promise<boolean> {
-    if (!this.#files.sequence.find(from * this.#unitBytes)) return false;
+    if (!this.#files.sequence.find(from * this.unitBytes)) return false;
     const units = await this.#readFiles(from, Math.min(from + SEARCH_UNITS, this.#fileEnd(from)));
     return lastNonZero(units) >= 0;
   }
@@ -338,13 +352,13 @@ export class ConsumeQueue {
   /** Whether a unit from `from` on leads below `limit`; looks as far as there are any units. */
   async #leadsBelow(limit: PhysicalOffset, from: QueueOffset): Promise<boolean> {
     let isAny = true;
-    for (let offset = from; isAny && this.#files.sequence.find(offset * this.#unitBytes); ) {
+    for (let offset = from; isAny && this.#files.sequence.find(offset * this.unitBytes); ) {
       // Up to the end of the page: behind it is a hole as a rule, whose reading takes a thread.
-      const bytes = OS_PAGE_SIZE - ((offset * this.#unitBytes) % OS_PAGE_SIZE);
-      const count = Math.max(1, Math.floor(bytes / this.#unitBytes));
+      const bytes = OS_PAGE_SIZE - ((offset * this.unitBytes) % OS_PAGE_SIZE);
+      const count = Math.max(1, Math.floor(bytes / this.unitBytes));
       const units = await this.#readFiles(offset, Math.min(offset + count, this.#fileEnd(offset)));
       isAny = false;
-      for (let at = 0; at < units.length; at += this.#unitBytes, offset++) {
+      for (let at = 0; at < units.length; at += this.unitBytes, offset++) {
         if (!isUnit(units, at)) continue;
         isAny = true;
         // What fills the front of a queue stands nowhere else.
@@ -369,7 +383,7 @@ export class ConsumeQueue {
         from += count, count = SEARCH_UNITS
       ) {
         const units = await this.#readFiles(from, Math.min(from + count, end));
-        for (let at = 0; at < units.length; at += this.#unitBytes) {
+        for (let at = 0; at < units.length; at += this.unitBytes) {
           if (!isFiller(units, at)) return isUnitBelow(units, at, limit);
         }
       }
@@ -418,7 +432,7 @@ export class ConsumeQueue {
   /** Moves `min` to the first message whose record starts at `logMin` or behind it. */
   async correctMin(logMin: PhysicalOffset): Promise<void> {
     const { first } = this.#files.sequence;
-    if (first) this.#min = first.start / this.#unitBytes;
+    if (first) this.#min = first.start / this.unitBytes;
     this.#minPhysicalOffset = undefined;
     if (this.#foundFirst && this.#foundFirst.offset >= logMin) {
       this.#minPhysicalOffset = this.#foundFirst.offset;
@@ -455,7 +469,7 @@ export class ConsumeQueue {
   /** Whether there are files that hold nothing but expired messages. */
   get hasExpiredFiles(): boolean {
     return (
-      this.#files.hasFilesBefore(this.#min * this.#unitBytes) ||
+      this.#files.hasFilesBefore(this.#min * this.unitBytes) ||
       this.extension?.hasFilesBefore(this.#minAddressed) === true
     );
   }
@@ -468,7 +482,7 @@ export class ConsumeQueue {
    * @throws {StoreError} `STORE_IO` naming the file.
    */
   async removeExpiredFiles(): Promise<string[]> {
-    const removed = await this.#files.removeBefore(this.#min * this.#unitBytes);
+    const removed = await this.#files.removeBefore(this.#min * this.unitBytes);
     if (!this.extension) return removed;
     return [...removed, ...(await this.extension.removeBefore(this.#minAddressed))];
   }
@@ -482,7 +496,7 @@ export class ConsumeQueue {
         continue;
       }
       const units = await this.unitsAsTheyAre(offset, Math.min(SEARCH_UNITS, end - offset));
-      for (let at = 0; at < units.length; at += this.#unitBytes, offset++) {
+      for (let at = 0; at < units.length; at += this.unitBytes, offset++) {
         if (isFiller(units, at)) continue;
         const physicalOffset = isUnit(units, at) ? unitOffset(units, at) : undefined;
         return { offset, physicalOffset, addressed: addressedOffset(units, at) };
@@ -497,11 +511,11 @@ export class ConsumeQueue {
   }
 
   #read(from: QueueOffset, end: QueueOffset): Promise<Buffer> {
-    return this.#files.read(from * this.#unitBytes, end * this.#unitBytes);
+    return this.#files.read(from * this.unitBytes, end * this.unitBytes);
   }
 
   #readFiles(from: QueueOffset, end: QueueOffset): Promise<Buffer> {
-    return this.#files.readFiles(from * this.#unitBytes, end * this.#unitBytes);
+    return this.#files.readFiles(from * this.unitBytes, end * this.unitBytes);
   }
 }
 

@@ -6,29 +6,36 @@
 
 import { isLightQueue } from "../message/light_queues.ts";
 import type { Segment } from "../segment/segment.ts";
+import { BatchQueue } from "./batch_queue.ts";
 import { ConsumeQueue, type QueueContext } from "./consume_queue.ts";
+import type { MessageQueue } from "./message_queue.ts";
 import { type ExtensionContext, QueueExtension } from "./queue_extension.ts";
+import type { QueueFilesContext } from "./queue_files.ts";
 
 export interface TableContext extends QueueContext {
   /** Of the queues' extensions, if there are any, or if new messages get units there. */
   readonly extension?: ExtensionContext;
+  /** Of batch queues. */
+  readonly batches?: QueueFilesContext;
+  /** Whether queues of a topic that has none yet are to be batch queues. */
+  readonly isBatchTopic?: (topic: string) => boolean;
 }
 
 export class ConsumeQueueTable {
   readonly context: TableContext;
-  readonly #topics = new Map<string, Map<number, ConsumeQueue>>();
+  readonly #topics = new Map<string, Map<number, MessageQueue>>();
 
   constructor(context: TableContext) {
     this.context = context;
   }
 
   /** The queue, or `undefined` if there has never been one: asking makes none. */
-  find(topic: string, queueId: number): ConsumeQueue | undefined {
+  find(topic: string, queueId: number): MessageQueue | undefined {
     return this.#topics.get(topic)?.get(queueId);
   }
 
   /** The queue; a new one is in memory only, until its first unit is written. */
-  findOrCreate(topic: string, queueId: number): ConsumeQueue {
+  findOrCreate(topic: string, queueId: number): MessageQueue {
     let queues = this.#topics.get(topic);
     if (!queues) {
       queues = new Map();
@@ -36,14 +43,31 @@ export class ConsumeQueueTable {
     }
     let queue = queues.get(queueId);
     if (!queue) {
-      queue = this.queueOf(topic, queueId);
+      queue = this.#make(topic, queueId);
       queues.set(queueId, queue);
     }
     return queue;
   }
 
-  /** A queue for the files of one, to be added. */
-  queueOf(
+  /** Whether queues of the topic have a unit for each record, not for each message. */
+  isBatch(topic: string): boolean {
+    const there = this.queueTypeOf(topic);
+    if (there !== undefined) return there === "BatchCQ";
+    return this.context.isBatchTopic?.(topic) === true;
+  }
+
+  /** Of what type the topic's queues are; `undefined` if it has none. */
+  queueTypeOf(topic: string): MessageQueue["queueType"] | undefined {
+    for (const { queueType } of this.#topics.get(topic)?.values() ?? []) return queueType;
+    return undefined;
+  }
+
+  #make(topic: string, queueId: number): MessageQueue {
+    return this.isBatch(topic) ? this.batchQueue(topic, queueId) : this.queue(topic, queueId);
+  }
+
+  /** A queue with these files, to be added. */
+  queue(
     topic: string,
     queueId: number,
     segments: Segment[] = [],
@@ -63,7 +87,12 @@ export class ConsumeQueueTable {
     );
   }
 
-  add(queue: ConsumeQueue): void {
+  /** A batch queue with these files, to be added. */
+  batchQueue(topic: string, queueId: number, segments: Segment[] = []): BatchQueue {
+    return new BatchQueue(this.context.batches ?? this.context, topic, queueId, segments);
+  }
+
+  add(queue: MessageQueue): void {
     let queues = this.#topics.get(queue.topic);
     if (!queues) {
       queues = new Map();
@@ -72,7 +101,7 @@ export class ConsumeQueueTable {
     queues.set(queue.queueId, queue);
   }
 
-  delete(queue: ConsumeQueue): void {
+  delete(queue: MessageQueue): void {
     const queues = this.#topics.get(queue.topic);
     queues?.delete(queue.queueId);
     if (queues?.size === 0) this.#topics.delete(queue.topic);
@@ -93,7 +122,7 @@ export class ConsumeQueueTable {
     return [...(this.#topics.get(topic)?.keys() ?? [])].sort((a, b) => a - b);
   }
 
-  *[Symbol.iterator](): Generator<ConsumeQueue> {
+  *[Symbol.iterator](): Generator<MessageQueue> {
     for (const queues of this.#topics.values()) yield* queues.values();
   }
 }

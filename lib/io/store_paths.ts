@@ -10,6 +10,8 @@ export interface StorePaths {
   readonly root: string;
   readonly commitLog: string;
   readonly consumeQueue: string;
+  /** Queues of topics with `queue.type=BatchCQ`. */
+  readonly batchQueue: string;
   /** Extensions of consume queues. */
   readonly queueExtension: string;
   readonly index: string;
@@ -36,6 +38,7 @@ export function storePaths(root: string, storePathCommitLog: string | undefined)
     root,
     commitLog: storePathCommitLog ?? join(root, "commitlog"),
     consumeQueue: join(root, "consumequeue"),
+    batchQueue: join(root, "batchconsumequeue"),
     queueExtension: join(root, "consumequeue_ext"),
     index: join(root, "index"),
     checkpoint: join(root, "checkpoint"),

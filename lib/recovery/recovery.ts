@@ -28,7 +28,7 @@ import {
 } from "../checkpoint/store_checkpoint.ts";
 import { noteFailedSync } from "../checkpoint/sync_failed_file.ts";
 import { findNextRecord, type ScanStep, scanLog } from "../commit_log/log_scanner.ts";
-import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
+import { type MessageQueue, messagesIn } from "../consume_queue/message_queue.ts";
 import { isFiller, unitOffset, unitSize } from "../consume_queue/queue_unit.ts";
 import type { Dispatched } from "../dispatch/dispatcher.ts";
 import { StoreError } from "../errors.ts";
@@ -176,7 +176,7 @@ class Recovery {
   readonly #context: RecoveryContext;
   readonly #check: RecordCheckOptions;
   /** Queues that do not agree with the log. */
-  readonly #suspects = new Set<ConsumeQueue>();
+  readonly #suspects = new Set<MessageQueue>();
   /** Some queue is lost, nobody knows which: all are rebuilt. */
   #allSuspect = false;
   readonly #left: BadPlace[] = [];
@@ -299,7 +299,7 @@ class Recovery {
     return start;
   }
 
-  async #findEnd(queue: ConsumeQueue, limit: PhysicalOffset): Promise<void> {
+  async #findEnd(queue: MessageQueue, limit: PhysicalOffset): Promise<void> {
     if (!(await queue.findEnd(limit))) this.#suspects.add(queue);
   }
 
@@ -334,7 +334,7 @@ class Recovery {
   }
 
   /** The last unit of a queue must lead to the message that it says, if that can be read. */
-  async #compareLastUnit(queue: ConsumeQueue): Promise<void> {
+  async #compareLastUnit(queue: MessageQueue): Promise<void> {
     const { segments } = this.#store;
     // Units of a light queue lead to records of other topics.
     if (queue.max === 0 || isLightQueue(queue.topic)) return;
@@ -349,7 +349,7 @@ class Recovery {
     if (
       record.topic !== queue.topic ||
       record.queueId !== queue.queueId ||
-      record.queueOffset !== queue.max - 1
+      record.queueOffset + messagesIn(queue, record) !== queue.max
     ) {
       this.#suspects.add(queue);
     }
@@ -682,7 +682,7 @@ class Recovery {
   }
 
   /** Files that a killed process deleted from the front of a queue must not come back. */
-  async #syncExpired(queue: ConsumeQueue): Promise<void> {
+  async #syncExpired(queue: MessageQueue): Promise<void> {
     if (this.#store.cleanStop) return;
     for (const files of [queue, queue.extension]) {
       const start = files?.segments[0]?.start ?? 0;
@@ -734,6 +734,6 @@ class Recovery {
   }
 }
 
-function nameOf({ topic, queueId }: ConsumeQueue): string {
+function nameOf({ topic, queueId }: MessageQueue): string {
   return `${topic}/${queueId}`;
 }

@@ -7,8 +7,10 @@
 import { join } from "node:path";
 import { abortExists } from "../checkpoint/abort_file.ts";
 import { type Checkpoint, readCheckpoint } from "../checkpoint/store_checkpoint.ts";
+import { BATCH_UNIT_BYTES } from "../consume_queue/batch_unit.ts";
 import { ConsumeQueueTable, type TableContext } from "../consume_queue/consume_queue_table.ts";
 import type { ExtensionContext } from "../consume_queue/queue_extension.ts";
+import type { QueueFilesContext } from "../consume_queue/queue_files.ts";
 import { UNIT_BYTES } from "../consume_queue/queue_unit.ts";
 import { StoreError } from "../errors.ts";
 import type { DirectoryEntry, FileStat, FileSystem } from "../io/file_system.ts";
@@ -39,6 +41,7 @@ export type FileOptions = Pick<
   | "mappedFileSizeConsumeQueue"
   | "mappedFileSizeConsumeQueueExt"
   | "enableConsumeQueueExt"
+  | "mapperFileSizeBatchConsumeQueue"
 >;
 
 export interface StoreFilesContext {
@@ -48,6 +51,8 @@ export interface StoreFilesContext {
   readonly options: FileOptions;
   /** Take the sizes that are found instead. */
   readonly adoptFileSizes: boolean;
+  /** As `TableContext.isBatchTopic`. */
+  readonly isBatchTopic?: (topic: string) => boolean;
 }
 
 /**
@@ -68,7 +73,8 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
   refuseDoubles(logFiles, names);
   const queueFolders = await listQueues(fileSystem, paths.consumeQueue);
   const extensionFolders = await listQueues(fileSystem, paths.queueExtension);
-  for (const queues of [queueFolders, extensionFolders]) {
+  const batchFolders = await listQueues(fileSystem, paths.batchQueue);
+  for (const queues of [queueFolders, extensionFolders, batchFolders]) {
     for (const { folder } of queues.values()) refuseDoubles(folder, names);
   }
   const sizeIn = (folders: readonly Folder[], unit: number, due: number, adopt: boolean): number =>
@@ -98,6 +104,17 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
       ),
       writes,
     },
+    batches: {
+      ...shared,
+      directory: paths.batchQueue,
+      fileSize: sizeIn(
+        foldersIn(batchFolders),
+        BATCH_UNIT_BYTES,
+        options.mapperFileSizeBatchConsumeQueue,
+        adoptFileSizes,
+      ),
+    },
+    ...(context.isBatchTopic ? { isBatchTopic: context.isBatchTopic } : {}),
   };
   const log = segmentsOf(logFiles, logFileSize);
   const shortFiles = [...log.short];
@@ -114,7 +131,20 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
     const segments = segmentsIn(queueFolders.get(name)?.folder, tableContext);
     const extension = extensionFolders.get(name)?.folder;
     const extensionSegments = segmentsIn(extension, tableContext.extension as ExtensionContext);
-    queues.add(queues.queueOf(topic, queueId, segments, extensionSegments));
+    // An empty folder tells nothing.
+    if (segments.length + extensionSegments.length === 0) continue;
+    queues.add(queues.queue(topic, queueId, segments, extensionSegments));
+  }
+  for (const { topic, queueId, folder } of batchFolders.values()) {
+    if (folder.files.length === 0) continue;
+    const segments = segmentsIn(folder, tableContext.batches as QueueFilesContext);
+    if (queues.find(topic, queueId)) {
+      throw unexpected(
+        folder.directory,
+        `there is a folder of the same queue in ${paths.consumeQueue}`,
+      );
+    }
+    queues.add(queues.batchQueue(topic, queueId, segments));
   }
   return {
     cleanStop: !(await abortExists(fileSystem, paths.abort)),

@@ -121,7 +121,7 @@ export class StoreStatistics {
 
   /** A get that began at `startedAt` (monotonic ms) is answered. */
   got({ topic, queueId = 0, group }: GetRequest, result: GetResult, startedAt: number): void {
-    const { messages, bytes, status } = result;
+    const { messages, messageCount, bytes, status } = result;
     const now = this.#clock.monotonic();
     const tookMs = now - startedAt;
     const { gets } = this;
@@ -129,13 +129,13 @@ export class StoreStatistics {
     this.#activeAt = now;
     if (status === "FOUND") gets.found++;
     else gets.missed++;
-    gets.messages += messages.length;
+    gets.messages += messageCount;
     gets.bytes += bytes;
     if (tookMs > gets.longestMs) gets.longestMs = tookMs;
     const last = messages.at(-1);
     if (last && group !== undefined) {
       const key = `${topic}@${group}`;
-      this.#items.add("GROUP_GET_NUMS", key, messages.length, now);
+      this.#items.add("GROUP_GET_NUMS", key, messageCount, now);
       this.#items.add("GROUP_GET_SIZE", key, bytes, now);
       const behind = Math.max(0, this.#context.dispatched() - last.physicalOffset - last.size);
       const behindMs = behind === 0 ? 0 : now + this.#wallOffset - last.storeTimestamp;
@@ -151,7 +151,6 @@ export class StoreStatistics {
     }
     if (CHANNELS.get.hasSubscribers) {
       const { directory } = this.#context;
-      const messageCount = messages.length;
       const what: GetEvent = {
         directory,
         topic,

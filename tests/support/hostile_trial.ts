@@ -599,6 +599,7 @@ class Walk {
     await this.#queue({
       topic: "nothing",
       queueId: 5,
+      queueType: "SimpleCQ",
       minOffset: 0,
       maxOffset: 0,
       maxPhysicalOffset: -1,

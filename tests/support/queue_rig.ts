@@ -8,6 +8,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync } from "n
 import { dirname, join } from "node:path";
 import type { Test } from "tap";
 import { ConsumeQueue, type QueueContext } from "../../lib/consume_queue/consume_queue.ts";
+import type { ConsumeQueueTable } from "../../lib/consume_queue/consume_queue_table.ts";
 import { type ExtensionContext, QueueExtension } from "../../lib/consume_queue/queue_extension.ts";
 import { UNIT_BYTES, unitOffset, unitSize } from "../../lib/consume_queue/queue_unit.ts";
 import { NodeFileSystem } from "../../lib/io/node_file_system.ts";
@@ -94,6 +95,13 @@ export class QueueRig {
   path(start: number): string {
     return segmentOf(this.folder, start, this.context.fileSize).path;
   }
+}
+
+/** A queue of a table, where no topic has another type. */
+export function plainQueue(queues: ConsumeQueueTable, topic: string, queueId: number) {
+  const queue = queues.findOrCreate(topic, queueId);
+  if (queue instanceof ConsumeQueue) return queue;
+  throw new Error(`${topic}/${queueId} is a batch queue`);
 }
 
 /** Appends messages up to `end`; message n lies at n × 100. */
