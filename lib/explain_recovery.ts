@@ -102,7 +102,7 @@ async function filesOf({ environment, options, paths, files }: OpenContext): Pro
     paths,
     options,
     adoptFileSizes: true,
-    isBatchTopic: (topic) => topics.isBatch(topic),
+    queueTypeFor: (topic) => topics.queueTypeOf(topic),
   });
   checkLogIsThere(store, options);
   checkQueueTypes(store.queues, topics);

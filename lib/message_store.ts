@@ -407,7 +407,7 @@ export class MessageStore {
       paths,
       options,
       adoptFileSizes: readOnly,
-      isBatchTopic: (topic) => metadata.topics.isBatch(topic),
+      queueTypeFor: (topic) => metadata.topics.queueTypeOf(topic),
     });
     checkLogIsThere(store, options);
     await createAbort(fileSystem, paths.abort, process.pid);

@@ -17,8 +17,8 @@ export interface TableContext extends QueueContext {
   readonly extension?: ExtensionContext;
   /** Of batch queues. */
   readonly batches?: QueueFilesContext;
-  /** Whether queues of a topic that has none yet are to be batch queues. */
-  readonly isBatchTopic?: (topic: string) => boolean;
+  /** Of what type queues of a topic are to be that has none yet; `undefined` if nothing says it. */
+  readonly queueTypeFor?: (topic: string) => MessageQueue["queueType"] | undefined;
 }
 
 export class ConsumeQueueTable {
@@ -34,8 +34,16 @@ export class ConsumeQueueTable {
     return this.#topics.get(topic)?.get(queueId);
   }
 
-  /** The queue; a new one is in memory only, until its first unit is written. */
-  findOrCreate(topic: string, queueId: number): MessageQueue {
+  /**
+   * The queue; a new one is in memory only, until its first unit is written.
+   *
+   * @param unsaid Its type, if nothing says it.
+   */
+  findOrCreate(
+    topic: string,
+    queueId: number,
+    unsaid: MessageQueue["queueType"] = "SimpleCQ",
+  ): MessageQueue {
     let queues = this.#topics.get(topic);
     if (!queues) {
       queues = new Map();
@@ -43,7 +51,7 @@ export class ConsumeQueueTable {
     }
     let queue = queues.get(queueId);
     if (!queue) {
-      queue = this.#make(topic, queueId);
+      queue = this.#make(topic, queueId, unsaid);
       queues.set(queueId, queue);
     }
     return queue;
@@ -52,8 +60,7 @@ export class ConsumeQueueTable {
   /** Whether queues of the topic have a unit for each record, not for each message. */
   isBatch(topic: string): boolean {
     const there = this.queueTypeOf(topic);
-    if (there !== undefined) return there === "BatchCQ";
-    return this.context.isBatchTopic?.(topic) === true;
+    return (there ?? this.context.queueTypeFor?.(topic)) === "BatchCQ";
   }
 
   /** Of what type the topic's queues are; `undefined` if it has none. */
@@ -62,8 +69,9 @@ export class ConsumeQueueTable {
     return undefined;
   }
 
-  #make(topic: string, queueId: number): MessageQueue {
-    return this.isBatch(topic) ? this.batchQueue(topic, queueId) : this.queue(topic, queueId);
+  #make(topic: string, queueId: number, unsaid: MessageQueue["queueType"]): MessageQueue {
+    const type = this.queueTypeOf(topic) ?? this.context.queueTypeFor?.(topic) ?? unsaid;
+    return type === "BatchCQ" ? this.batchQueue(topic, queueId) : this.queue(topic, queueId);
   }
 
   /** A queue with these files, to be added. */

@@ -105,10 +105,10 @@ export class TopicTable extends ConfigTable {
     return this.#topics.get(name)?.config;
   }
 
-  /** Whether its queues are to be batch queues. */
-  isBatch(name: string): boolean {
+  /** Of what type its queues are to be; `undefined` without settings. */
+  queueTypeOf(name: string): QueueType | undefined {
     const config = this.get(name);
-    return config !== undefined && queueTypeIn(config.attributes) === "BatchCQ";
+    return config && queueTypeIn(config.attributes);
   }
 
   /** All of them, by name. */

@@ -29,6 +29,7 @@ import { appendRecord, type MessageQueue } from "../consume_queue/message_queue.
 import { LOST_TAGS_CODE, lostUnit } from "../consume_queue/queue_unit.ts";
 import { queuesOf } from "../dispatch/dispatcher.ts";
 import type { DispatchRequest } from "../message/dispatch_request.ts";
+import { isInnerBatch } from "../message/inner_batch.ts";
 import { INNER_BATCH_MAX } from "../message/outgoing_record.ts";
 import { SCHEDULE_TOPIC } from "../message/property_names.ts";
 import { RECORD_SIZE_MIN } from "../message/record_layout.ts";
@@ -89,7 +90,9 @@ export class QueueAssembly {
     const { queues, units, unitsEnd, wanted } = this.#context;
     if (units === "vouched" && request.physicalOffset < unitsEnd) return;
     for (const [topic, queueId, offset] of this.queuesOf(request)) {
-      const queue = queues.findOrCreate(topic, queueId);
+      // An inner batch is in batch queues only.
+      const unsaid = isInnerBatch(request.sysFlag) ? "BatchCQ" : "SimpleCQ";
+      const queue = queues.findOrCreate(topic, queueId, unsaid);
       if (!wanted(queue)) continue;
       if (units === "complete") this.#confirm(queue, { offset, request });
       else this.#claim(queue, { offset, request });

@@ -7,7 +7,7 @@
 
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import { StoreError } from "../errors.ts";
-import { queueTypeIn, type TopicTable } from "../metadata/topic_table.ts";
+import type { TopicTable } from "../metadata/topic_table.ts";
 
 /**
  * A topic that has no settings may have queues of either type, but of one only.
@@ -16,13 +16,13 @@ import { queueTypeIn, type TopicTable } from "../metadata/topic_table.ts";
  */
 export function checkQueueTypes(queues: ConsumeQueueTable, topics: TopicTable): void {
   for (const topic of queues.topics()) {
-    const config = topics.get(topic);
-    let due = config && queueTypeIn(config.attributes);
+    const said = topics.queueTypeOf(topic);
+    let due = said;
     for (const queueId of queues.queueIds(topic)) {
       const { queueType, directory } = queues.findOrCreate(topic, queueId);
       due ??= queueType;
       if (queueType === due) continue;
-      const why = config
+      const why = said
         ? `its queue.type in ${topics.path} is ${due}`
         : `it has queues that are ${due}`;
       throw new StoreError(

@@ -16,6 +16,7 @@ import { StoreError } from "../errors.ts";
 import type { DirectoryEntry, FileStat, FileSystem } from "../io/file_system.ts";
 import { inParallel } from "../io/parallel.ts";
 import type { StorePaths } from "../io/store_paths.ts";
+import type { QueueType } from "../metadata/topic_table.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
 import { type Segment, segmentName, segmentOf, segmentStart } from "../segment/segment.ts";
@@ -51,8 +52,8 @@ export interface StoreFilesContext {
   readonly options: FileOptions;
   /** Take the sizes that are found instead. */
   readonly adoptFileSizes: boolean;
-  /** As `TableContext.isBatchTopic`. */
-  readonly isBatchTopic?: (topic: string) => boolean;
+  /** As `TableContext.queueTypeFor`. */
+  readonly queueTypeFor?: (topic: string) => QueueType | undefined;
 }
 
 /**
@@ -114,7 +115,7 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
         adoptFileSizes,
       ),
     },
-    ...(context.isBatchTopic ? { isBatchTopic: context.isBatchTopic } : {}),
+    ...(context.queueTypeFor ? { queueTypeFor: context.queueTypeFor } : {}),
   };
   const log = segmentsOf(logFiles, logFileSize);
   const shortFiles = [...log.short];
