@@ -211,7 +211,7 @@ export class BatchQueue {
 
   /** Number of the unit that holds a message; without one, that of the next. */
   async #find(offset: QueueOffset): Promise<number> {
-    if (this.#ahead?.base === offset) return this.#ahead.unit;
+    if (this.#ahead?.base === offset) return this.#units.heldFrom(this.#ahead.unit);
     let low = this.#units.min;
     let high = this.#units.max;
     let isCovered = false;

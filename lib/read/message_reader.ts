@@ -248,7 +248,7 @@ class Scan {
         }
         const missing = units && this.#missingBefore(units);
         if (missing !== undefined) return this.#answer("OFFSET_FOUND_NULL", missing, min, max);
-        full = !units || (await this.#take(units));
+        full = !units || (await this.#take(units, end));
       }
     }
     return this.#answer(this.#messages.length > 0 ? "FOUND" : this.#missed, this.#next, min, max);
@@ -291,8 +291,8 @@ class Scan {
     return queue instanceof BatchQueue ? queue.isUnitAt(units, at, this.#next) : isUnit(units, at);
   }
 
-  /** @returns Whether the batch is full. */
-  async #take(units: Buffer): Promise<boolean> {
+  /** @returns Whether the batch is full, or the next message is none before `end`. */
+  async #take(units: Buffer, end: QueueOffset): Promise<boolean> {
     const first = this.#next;
     const { unitBytes } = this.#queue;
     for (let at = 0; at < units.length; at += unitBytes) {
@@ -301,6 +301,7 @@ class Scan {
       }
       const queueOffset = this.#isBatch ? batchBase(units, at) : first + at / UNIT_BYTES;
       const messages = this.#isBatch ? batchMessages(units, at) : 1;
+      if (queueOffset >= end) return true;
       const place = unitPlace(units, at);
       if (this.#isFull(place, messages) || this.#bytes >= this.#maxBytes) return true;
       this.#pulled = place.offset;
