@@ -6,19 +6,21 @@
  */
 
 import type { DispatchRequest } from "../message/dispatch_request.ts";
-import { INNER_BATCH_FLAG } from "../message/sys_flag.ts";
+import { isInnerBatch } from "../message/inner_batch.ts";
+import { INNER_BATCH_MAX } from "../message/outgoing_record.ts";
 import type { QueueOffset } from "../units.ts";
 import { BatchQueue } from "./batch_queue.ts";
 import type { ConsumeQueue } from "./consume_queue.ts";
 
 export type MessageQueue = ConsumeQueue | BatchQueue;
 
-/** How many messages of the queue a record is. */
+/** How many messages of the queue a record is: 1 if it says a number that it cannot be. */
 export function messagesIn(
   queue: MessageQueue,
   { sysFlag, batchSize }: Pick<DispatchRequest, "sysFlag" | "batchSize">,
 ): number {
-  return queue instanceof BatchQueue && (sysFlag & INNER_BATCH_FLAG) !== 0 ? batchSize : 1;
+  if (!(queue instanceof BatchQueue) || !isInnerBatch(sysFlag)) return 1;
+  return batchSize >= 1 && batchSize <= INNER_BATCH_MAX ? batchSize : 1;
 }
 
 /** Appends the unit of a record, as message `offset` of the queue. */
