@@ -18,7 +18,7 @@ import {
 } from "../../lib/testing/mod.ts";
 import { sliceSeedOf } from "../support/random.ts";
 
-const NAMES = ["first", "loose", "rolls", "reopen", "extensions"];
+const NAMES = ["first", "loose", "rolls", "reopen"];
 /** Of each workload in each mode. */
 const TRIALS = 6;
 
