@@ -4,7 +4,13 @@
  * @module
  */
 
-import { type MessageStore, type QueueUnit, type StoredMessage, StoreError } from "../lib/mod.ts";
+import {
+  type MessagePlace,
+  type MessageStore,
+  type QueueUnit,
+  type StoredMessage,
+  StoreError,
+} from "../lib/mod.ts";
 import { readConfig, timeOf, wholeNumber } from "./arguments.ts";
 import { jsonText } from "./json.ts";
 import { READS_ONLY, type Verb } from "./main.ts";
@@ -205,7 +211,7 @@ async function catQueue(
   };
   let count = UNITS_AT_ONCE;
   for (let offset = from; offset < end; ) {
-    let units: QueueUnit[];
+    let units: MessagePlace[];
     try {
       units = await store.units({ topic, queueId, from: offset, count });
     } catch (error) {
@@ -224,24 +230,25 @@ async function catQueue(
     if (units.length === 0) break;
     for (const [i, unit] of units.entries()) {
       if (offset >= end) break;
-      const { physicalOffset } = unit;
+      const { physicalOffset, queueOffset, messages } = unit;
+      const behindIt = queueOffset + messages;
       try {
-        const next = units[i + 1] ?? (await unitAt(store, topic, queueId, offset + 1));
+        const next = units[i + 1] ?? (await unitAt(store, topic, queueId, behindIt));
         const message = isLost(topic, unit, next) ? undefined : await store.lookup(physicalOffset);
-        if (message?.topic === topic && message.queueOffset !== offset) {
+        if (message?.topic === topic && message.queueOffset !== queueOffset) {
           throw new Error(`its unit leads to message ${message.queueOffset} at ${physicalOffset}`);
         }
         if (message) {
           tellMissing();
           await print(message);
         } else {
-          missing = { first: missing?.first ?? offset, last: offset };
+          missing = { first: missing?.first ?? offset, last: behindIt - 1 };
         }
       } catch (error) {
         tellMissing();
         refuse(offset, error);
       }
-      offset++;
+      offset = behindIt;
     }
   }
   tellMissing();

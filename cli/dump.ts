@@ -49,7 +49,7 @@ export const dump: Verb = (command, terminal) => {
 Prints the files, the checkpoint, every record of the log, every queue with its units, what is found
 by key. Bodies of at
 most 64 bytes are given in base64, larger ones by their SHA-256; units as [physical offset, size in
-bytes, tags code as text]. A store that cannot be opened is {"loaded": false, "error": ...}.
+bytes, tags code as text], those of batch queues with the offset and number of their messages. A store that cannot be opened is {"loaded": false, "error": ...}.
 ${READS_ONLY}
 
 Examples:
@@ -279,10 +279,13 @@ async function dumpIndex(
 
 async function dumpQueues(store: MessageStore, json: JsonStream): Promise<void> {
   json.begin("[", "queues");
-  for (const { topic, queueId, minOffset, maxOffset, maxPhysicalOffset } of store.queues()) {
+  for (const queue of store.queues()) {
+    const { topic, queueId, queueType, minOffset, maxOffset, maxPhysicalOffset } = queue;
+    const isBatch = queueType === "BatchCQ";
     json.begin("{");
     await json.add(topic, "topic");
     await json.add(queueId, "queueId");
+    if (isBatch) await json.add("BatchConsumeQueue", "type");
     await json.add(minOffset, "min");
     await json.add(maxOffset, "max");
     await json.add(maxPhysicalOffset, "maxPhysicOffset");
@@ -297,13 +300,15 @@ async function dumpQueues(store: MessageStore, json: JsonStream): Promise<void> 
         return [];
       });
       if (units.length === 0) break;
-      for (const { physicalOffset, size, tagsCode } of units) {
-        await json.add([physicalOffset, size, String(tagsCode)]);
+      for (const { physicalOffset, size, tagsCode, queueOffset, messages } of units) {
+        const more = isBatch ? [queueOffset, messages] : [];
+        await json.add([physicalOffset, size, String(tagsCode), ...more]);
         const message = await lookup(store, physicalOffset);
         const isThere =
-          message?.size === size && (message.topic !== topic || message.queueOffset === offset);
+          message?.size === size &&
+          (message.topic !== topic || message.queueOffset === queueOffset);
         if (!isThere) unreadableOrMisplaced++;
-        offset++;
+        offset = queueOffset + messages;
       }
     }
     await json.end();

@@ -147,6 +147,14 @@ function json(facts: Facts): JsonObject {
       ...sumOf(files, "commitlog"),
     },
     consumeQueues: { ...queueFacts(store), ...sumOf(files, "consumequeue") },
+    batchQueues: {
+      fileSize: options.mapperFileSizeBatchConsumeQueue,
+      ...sumOf(files, "batchconsumequeue"),
+    },
+    extensions: {
+      fileSize: options.mappedFileSizeConsumeQueueExt,
+      ...sumOf(files, "consumequeue_ext"),
+    },
     index: { ...sumOf(files, "index") },
     abort: abort ?? null,
     checkpoint:
@@ -169,9 +177,23 @@ function text(facts: Facts): string {
   const queues = queueFacts(store);
   const log = sumOf(files, "commitlog");
   const units = sumOf(files, "consumequeue");
+  const extensions = sumOf(files, "consumequeue_ext");
+  const batches = sumOf(files, "batchconsumequeue");
   const index = sumOf(files, "index");
   const space = ({ files: count, bytes, allocatedBytes }: FilesSum): string =>
     `${plural(count, "file")}, ${bytesText(bytes)}, on disk ${bytesText(allocatedBytes)}`;
+  const batchRows: [string, string][] = [
+    [
+      "",
+      `batch queues: files of ${bytesText(options.mapperFileSizeBatchConsumeQueue)}; ${space(batches)}`,
+    ],
+  ];
+  const extensionRows: [string, string][] = [
+    [
+      "extensions",
+      `files of ${bytesText(options.mappedFileSizeConsumeQueueExt)}; ${space(extensions)}`,
+    ],
+  ];
   const rows: [string, string][] = [
     ["store", printable(directory)],
     ["commit log", `${Math.max(store.minPhysicalOffset, 0)} to ${watermarks.wrote}`],
@@ -181,6 +203,8 @@ function text(facts: Facts): string {
       `${plural(queues.queues, "queue")} of ${plural(queues.topics, "topic")}, ${plural(queues.messages, "message")}`,
     ],
     ["", `files of ${bytesText(queues.fileSize)}; ${space(units)}`],
+    ...(batches.files > 0 ? batchRows : []),
+    ...(extensions.files > 0 ? extensionRows : []),
     ["index", space(index)],
     ["last stop", stopText(abort)],
     ["lock", lockText(lock)],

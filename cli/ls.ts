@@ -27,7 +27,8 @@ export const ls: Verb = (command, terminal) => {
       "after",
       `
 For each queue: its first message (MIN), one past its last (MAX), how many it holds (COUNT), and
-where in the log its last record ends (LOG END).
+where in the log its last record ends (LOG END), and its queue.type (TYPE): a unit for each message
+(SimpleCQ), or for each record, which may hold many (BatchCQ).
 ${READS_ONLY}
 
 Examples:
@@ -54,10 +55,10 @@ async function lsQueues(directory: string, options: LsOptions, terminal: Termina
       await terminal.line(jsonText({ queues }));
     } else {
       await table(
-        ["TOPIC", "QUEUE", "MIN", "MAX", "COUNT", "LOG END"],
-        queues.map(({ topic, queueId, min, max, count, maxPhysicalOffset }) => [
+        ["TOPIC", "QUEUE", "MIN", "MAX", "COUNT", "LOG END", "TYPE"],
+        queues.map(({ topic, queueId, min, max, count, maxPhysicalOffset, queueType }) => [
           printable(topic),
-          ...[queueId, min, max, count, maxPhysicalOffset].map(String),
+          ...[queueId, min, max, count, maxPhysicalOffset, queueType].map(String),
         ]),
         terminal,
       );

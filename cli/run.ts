@@ -11,7 +11,7 @@ import { type Arrival, MessageStore, PutError, type PutResult } from "../lib/mod
 import { configOf, type Fields, readObject } from "./arguments.ts";
 import { type JsonObject, jsonText } from "./json.ts";
 import type { Verb } from "./main.ts";
-import { flagIn, numberIn, parseScript, type Script, textIn } from "./script.ts";
+import { batchTopicsIn, flagIn, numberIn, parseScript, type Script, textIn } from "./script.ts";
 import { batchOf, dependsOnPlace, messageOf, type PutPlace } from "./script_messages.ts";
 import { maxPhysicalOffset, read } from "./script_reads.ts";
 import { describe, type Terminal } from "./terminal.ts";
@@ -299,7 +299,7 @@ function opOf({ op = "put" }: Fields): string {
   return op as string;
 }
 
-function openStore(
+async function openStore(
   directory: string,
   script: Script,
   terminal: Terminal,
@@ -307,12 +307,16 @@ function openStore(
 ): Promise<MessageStore> {
   // A store alone takes anything: its broker's checks are asked for by name.
   const options = { brokerChecks: false, ...configOf(script.fields) };
-  return MessageStore.open(directory, options, {
+  const store = await MessageStore.open(directory, options, {
     onWarning: (warning) => terminal.note(`warning: ${warning}`),
     onArrival: (arrival) => {
       if (arrivals.length < ARRIVALS_MAX) arrivals.push(arrival);
     },
   });
+  for (const topic of batchTopicsIn(script)) {
+    await store.topics.update(topic, { attributes: { "queue.type": "BatchCQ" } });
+  }
+  return store;
 }
 
 async function deleteFile(path: string): Promise<boolean> {

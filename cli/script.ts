@@ -40,6 +40,13 @@ const READS = [
 /** Fields of a put that ask for what is not served. */
 const FIELDS_NOT_SERVED = ["tran", "delayLevel"];
 
+/** Topics of the script whose queues are to be batch queues. */
+export function batchTopicsIn({ fields }: Script): string[] {
+  return Object.entries(fieldsIn(fields, "topics"))
+    .filter(([, attributes]) => isFields(attributes) && attributes["queue.type"] === "BatchCQ")
+    .map(([topic]) => topic);
+}
+
 /** @throws naming the step and what is wrong with it. */
 export function parseScript(fields: Fields): Script {
   checkTopics(fields.topics);
@@ -69,8 +76,8 @@ function checkTopics(topics: unknown): void {
   if (topics === undefined) return;
   if (!isFields(topics)) throw new Error('Cannot use "topics" of the script: expected an object');
   for (const [topic, attributes] of Object.entries(topics)) {
-    if (isFields(attributes) && attributes["queue.type"] === "BatchCQ") {
-      throw notServed('"queue.type" "BatchCQ"', `topic "${topic}"`);
+    if (!isFields(attributes)) {
+      throw new Error(`Cannot use topic "${topic}" of the script: expected an object`);
     }
   }
 }
@@ -84,7 +91,11 @@ function checkStep(step: Fields, where: string): void {
     const name = FIELDS_NOT_SERVED.find((field) => field in fields);
     if (name !== undefined) throw notServed(`"${name}"`, where);
   }
-  if (step.innerBatch === true) throw notServed('"innerBatch"', where);
+  if (step.innerBatch === true && step.uniqKey === undefined) {
+    throw new Error(
+      `Cannot use "innerBatch" in ${where} without "uniqKey": a batch is one by that`,
+    );
+  }
 }
 
 function checkRead({ read }: Fields, where: string): void {

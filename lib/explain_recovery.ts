@@ -10,7 +10,9 @@ import { asStoreError } from "./errors.ts";
 import { createDirectory } from "./io/directory.ts";
 import { isHoleRecordAt } from "./message/hole_record.ts";
 import type { RecordCheckOptions } from "./message/record.ts";
+import { TopicTable } from "./metadata/topic_table.ts";
 import { resolveOptions, type StoreOptions } from "./options.ts";
+import { checkQueueTypes } from "./recovery/queue_types.ts";
 import { checkLogIsThere, type RecoveryReport, recover } from "./recovery/recovery.ts";
 import { type RocketmqRecovery, simulateRocketmq } from "./recovery/rocketmq_recovery.ts";
 import { listStoreFiles, type StoreFiles } from "./recovery/store_files.ts";
@@ -85,16 +87,26 @@ async function explain(context: OpenContext, base: OpenContext): Promise<Recover
 }
 
 async function filesOf({ environment, options, paths, files }: OpenContext): Promise<StoreFiles> {
+  const topics = new TopicTable({
+    ...environment,
+    config: paths.config,
+    own: paths.own,
+    now: () => environment.clock.now(),
+    warn: environment.onWarning,
+    checkWritable: () => undefined,
+  });
+  await topics.load();
   const store = await listStoreFiles({
     fileSystem: environment.fileSystem,
     files,
     paths,
-    commitLogFileSize: options.mappedFileSizeCommitLog,
-    consumeQueueFileSize: options.mappedFileSizeConsumeQueue,
+    options,
     adoptFileSizes: true,
     warn: environment.onWarning,
+    queueTypeFor: (topic) => topics.queueTypeOf(topic),
   });
   checkLogIsThere(store, options);
+  checkQueueTypes(store.queues, topics);
   return store;
 }
 

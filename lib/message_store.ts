@@ -16,9 +16,12 @@ import {
 } from "./checkpoint/store_checkpoint.ts";
 import { forgetFailedSync, hasFailedSync, noteFailedSync } from "./checkpoint/sync_failed_file.ts";
 import { CommitLog } from "./commit_log/commit_log.ts";
+import { BatchQueue } from "./consume_queue/batch_queue.ts";
+import { batchBase, batchMessages } from "./consume_queue/batch_unit.ts";
 import { ConsumeQueueFlusher } from "./consume_queue/consume_queue_flusher.ts";
 import type { ConsumeQueueTable } from "./consume_queue/consume_queue_table.ts";
-import { decodeUnit, type QueueUnit, UNIT_BYTES } from "./consume_queue/queue_unit.ts";
+import type { ExtensionUnit } from "./consume_queue/extension_unit.ts";
+import { addressedOffset, decodeUnit, type QueueUnit } from "./consume_queue/queue_unit.ts";
 import { Arrivals } from "./dispatch/arrivals.ts";
 import { type Dispatched, Dispatcher } from "./dispatch/dispatcher.ts";
 import { IndexFeeder } from "./dispatch/index_feeder.ts";
@@ -41,7 +44,7 @@ import type { DelayOffsets } from "./metadata/delay_offsets.ts";
 import type { GroupTable } from "./metadata/group_table.ts";
 import { Metadata } from "./metadata/metadata.ts";
 import { isSystemTopic } from "./metadata/resource_name.ts";
-import type { TopicTable } from "./metadata/topic_table.ts";
+import type { QueueType, TopicTable } from "./metadata/topic_table.ts";
 import { type ResolvedOptions, resolveOptions, type StoreOptions } from "./options.ts";
 import { PutPath } from "./put/put_path.ts";
 import { type ConsumeRequest, consume } from "./read/consume.ts";
@@ -49,6 +52,7 @@ import { type QueryRequest, type QueryResult, queryByKey } from "./read/key_quer
 import { type LogEntry, readLog } from "./read/log_reader.ts";
 import { type GetRequest, type GetResult, MessageReader } from "./read/message_reader.ts";
 import { type TimeRequest, TimeSearch } from "./read/time_search.ts";
+import { checkQueueTypes } from "./recovery/queue_types.ts";
 import {
   checkLogIsThere,
   type Recovered,
@@ -98,6 +102,8 @@ export interface StoreWatermarks {
 export interface QueueBounds {
   readonly topic: string;
   readonly queueId: number;
+  /** Has a unit for each message, or with `"BatchCQ"` for each record, which may hold many. */
+  readonly queueType: QueueType;
   /** Of the first message that the log still holds. */
   readonly minOffset: QueueOffset;
   /** One past the last readable message. */
@@ -114,6 +120,16 @@ export interface UnitsRequest {
   readonly from: QueueOffset;
   /** At most so many. @default 200 */
   readonly count?: number;
+}
+
+/** Where a message of a queue lies, or several that are in one record. */
+export interface MessagePlace extends QueueUnit {
+  /** Of the (first) message. */
+  readonly queueOffset: QueueOffset;
+  /** How many there are: more than 1 in batch queues only. */
+  readonly messages: number;
+  /** What the extension of the queue has of it, if `tagsCode` is an address there that can be read. */
+  readonly extension: ExtensionUnit | undefined;
 }
 
 /** What the queue flusher makes durable. */
@@ -407,22 +423,6 @@ export class MessageStore {
   static async #openLocked(context: OpenContext, lock: StoreLock): Promise<MessageStore> {
     const { environment, options, paths, files, delayLevels } = context;
     const { fileSystem, clock, readOnly } = environment;
-    const store = await listStoreFiles({
-      fileSystem,
-      files,
-      paths,
-      commitLogFileSize: options.mappedFileSizeCommitLog,
-      consumeQueueFileSize: options.mappedFileSizeConsumeQueue,
-      adoptFileSizes: readOnly,
-      ...(readOnly ? { warn: environment.onWarning } : {}),
-    });
-    checkLogIsThere(store, options);
-    await createAbort(fileSystem, { path: paths.abort, staging: paths.own }, process.pid);
-    for (const path of [paths.commitLog, paths.consumeQueue, paths.logOwn]) {
-      await createDirectory(fileSystem, path);
-    }
-    await removeHalfMadeFiles(fileSystem, paths.own);
-    if (paths.logOwn !== paths.own) await removeHalfMadeFiles(fileSystem, paths.logOwn);
     const metadata = new Metadata({
       ...environment,
       options,
@@ -432,12 +432,34 @@ export class MessageStore {
       warn: environment.onWarning,
       checkWritable: () => opened.#checkWritable(),
       forceLog: () => opened.#forceLog(),
+      queueTypeOf: (topic) => store.queues.queueTypeOf(topic),
     });
+    const store = await listStoreFiles({
+      fileSystem,
+      files,
+      paths,
+      options,
+      adoptFileSizes: readOnly,
+      ...(readOnly ? { warn: environment.onWarning } : {}),
+      queueTypeFor: (topic) => metadata.topics.queueTypeOf(topic),
+    });
+    checkLogIsThere(store, options);
+    await createAbort(fileSystem, { path: paths.abort, staging: paths.own }, process.pid);
+    for (const path of [paths.commitLog, paths.consumeQueue, paths.logOwn]) {
+      await createDirectory(fileSystem, path);
+    }
+    await removeHalfMadeFiles(fileSystem, paths.own);
+    if (paths.logOwn !== paths.own) await removeHalfMadeFiles(fileSystem, paths.logOwn);
     await metadata.load();
+    checkQueueTypes(store.queues, metadata.topics);
     const adopted: ResolvedOptions = {
       ...options,
       mappedFileSizeCommitLog: store.segments.fileSize,
       mappedFileSizeConsumeQueue: store.queues.context.fileSize,
+      mapperFileSizeBatchConsumeQueue:
+        store.queues.context.batches?.fileSize ?? options.mapperFileSizeBatchConsumeQueue,
+      mappedFileSizeConsumeQueueExt:
+        store.queues.context.extension?.fileSize ?? options.mappedFileSizeConsumeQueueExt,
     };
     // What a reader mends is in its memory only.
     const syncFailed = !readOnly && (await hasFailedSync(fileSystem, paths.syncFailed));
@@ -544,8 +566,8 @@ export class MessageStore {
   }
 
   /**
-   * Stores the messages of a batch, one record each, next to each other in one file: all, or none.
-   * Promises and errors are those of {@linkcode MessageStore.put}.
+   * Stores the messages of a batch, one record each, next to each other in one file: all, or none. For
+   * topics with `queue.type=BatchCQ` a batch with a unique key is one record. Promises and errors are those of {@linkcode MessageStore.put}.
    */
   putBatch(batch: MessageBatch): Promise<PutResult> {
     return this.#puts.putBatch(batch, this.#refusal());
@@ -691,9 +713,10 @@ export class MessageStore {
   queues(): QueueBounds[] {
     return [...this.#queues]
       .filter((queue) => queue.exists)
-      .map(({ topic, queueId, min, max, maxPhysicalOffset }) => ({
+      .map(({ topic, queueId, queueType, min, max, maxPhysicalOffset }) => ({
         topic,
         queueId,
+        queueType,
         minOffset: min,
         maxOffset: max,
         maxPhysicalOffset,
@@ -705,17 +728,28 @@ export class MessageStore {
    * The units of a queue from `from` on: where its messages lie in the log. For looking at a store;
    * messages are read with {@linkcode MessageStore.get}.
    *
-   * @returns Fewer than asked for at the end of a queue file; none outside the queue.
+   * @returns Fewer than asked for at the end of a queue file; none outside the queue. The first one may
+   *   begin before `from`, if it is that of several messages.
    * @throws {StoreError} `STORE_QUEUE_DAMAGED` if a file of the queue is missing, `STORE_IO`.
    */
-  async units({ topic, queueId = 0, from, count = 200 }: UnitsRequest): Promise<QueueUnit[]> {
+  async units({ topic, queueId = 0, from, count = 200 }: UnitsRequest): Promise<MessagePlace[]> {
     this.#checkOpen();
     checkWhole("from", from, 0);
     checkWhole("count", count, 1);
-    const bytes = await this.#queues.find(topic, queueId)?.units(from, count);
-    const units: QueueUnit[] = [];
-    for (let at = 0; bytes && at < bytes.length; at += UNIT_BYTES)
-      units.push(decodeUnit(bytes, at));
+    const units: MessagePlace[] = [];
+    const queue = this.#queues.find(topic, queueId);
+    if (!queue) return units;
+    const isBatch = queue instanceof BatchQueue;
+    const bytes = await queue.units(from, count);
+    let next = from;
+    for (let at = 0; at < bytes.length; at += queue.unitBytes) {
+      const queueOffset = isBatch ? batchBase(bytes, at) : next;
+      const messages = isBatch ? batchMessages(bytes, at) : 1;
+      next = queueOffset + messages;
+      const offset = addressedOffset(bytes, at);
+      const extension = offset === undefined ? undefined : await queue.extension?.unitAt(offset);
+      units.push({ ...decodeUnit(bytes, at), queueOffset, messages, extension });
+    }
     return units;
   }
 

@@ -19,6 +19,7 @@ export type {
   IndexMark,
   Watermarks,
 } from "./checkpoint/store_checkpoint.ts";
+export type { ExtensionUnit } from "./consume_queue/extension_unit.ts";
 export type { QueueUnit } from "./consume_queue/queue_unit.ts";
 export type { Arrival } from "./dispatch/arrivals.ts";
 export {
@@ -48,10 +49,12 @@ export type {
 } from "./io/file_system.ts";
 export { NodeFileSystem } from "./io/node_file_system.ts";
 export { OverlayFileSystem } from "./io/overlay_file_system.ts";
+export { type InnerMessage, innerMessagesOf } from "./message/inner_batch.ts";
 export type { BatchItem, Message, MessageBatch } from "./message/message.ts";
 export { PutResult } from "./message/put_result.ts";
 export { StoredMessage } from "./message/record.ts";
 export {
+  type MessagePlace,
   MessageStore,
   type QueueBounds,
   type StoreState,
@@ -73,6 +76,7 @@ export type {
   GroupTable,
 } from "./metadata/group_table.ts";
 export {
+  type QueueType,
   TOPIC_PERMISSIONS,
   type TopicConfig,
   type TopicSettings,

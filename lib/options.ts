@@ -24,6 +24,18 @@ export interface StoreOptions {
   readonly mappedFileSizeCommitLog?: number;
   /** Size of a consume queue file; rounded up to whole units of 20 bytes. @default 6000000 */
   readonly mappedFileSizeConsumeQueue?: number;
+  /**
+   * Each message also gets a unit in the extension of its queue, `consumequeue_ext`. Units that are there
+   * are read either way. @default false
+   */
+  readonly enableConsumeQueueExt?: boolean;
+  /** Size of a file of an extension, 24 to 2^31 - 1. With the option above a store must have it. @default 50331648 */
+  readonly mappedFileSizeConsumeQueueExt?: number;
+  /**
+   * Size of a file of a batch queue (topics with `queue.type=BatchCQ`), a multiple of 46. An existing store
+   * must have this size. RocketMQ's name for it. @default 13800000
+   */
+  readonly mapperFileSizeBatchConsumeQueue?: number;
   /** Largest body of a message, and of a batch. @default 4194304 */
   readonly maxMessageSize?: number;
   /** Records with a topic of more than 127 bytes get a two-byte topic length (V2). @default true */
@@ -206,6 +218,9 @@ const DEFAULTS: ResolvedOptions = {
   storePathCommitLog: undefined,
   mappedFileSizeCommitLog: 1024 * 1024 * 1024,
   mappedFileSizeConsumeQueue: 300_000 * 20,
+  enableConsumeQueueExt: false,
+  mappedFileSizeConsumeQueueExt: 48 * 1024 * 1024,
+  mapperFileSizeBatchConsumeQueue: 300_000 * 46,
   maxMessageSize: 4 * 1024 * 1024,
   autoMessageVersionOnTopicLen: true,
   enabledAppendPropCRC: false,
@@ -281,6 +296,8 @@ const DEFAULTS: ResolvedOptions = {
 const RANGES: Partial<Record<keyof StoreOptions, readonly [number, number]>> = {
   mappedFileSizeCommitLog: [1024, 2 ** 31 - 1],
   mappedFileSizeConsumeQueue: [20, 2 ** 31 - 1],
+  mappedFileSizeConsumeQueueExt: [24, 2 ** 31 - 1],
+  mapperFileSizeBatchConsumeQueue: [46, 2_147_483_642],
   maxMessageSize: [10, 2 ** 31 - 1 - 65_536],
   flushIntervalCommitLog: [1, 2 ** 31 - 1],
   transientStorePoolSize: [1, 1024],
@@ -318,7 +335,6 @@ const CHOICES: Partial<Record<keyof StoreOptions, readonly string[]>> = {
 const ONLY_WITH: Readonly<Record<string, unknown>> = {
   storeType: "default",
   duplicationEnable: false,
-  enableConsumeQueueExt: false,
   enableControllerMode: false,
   enableDLegerCommitLog: false,
   indexRocksDBEnable: false,
@@ -333,8 +349,8 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
   `storePathRootDir storePathEpochFile storePathBrokerIdentity maxTopicLength writeWithoutMmap topicQueueLockNum
   useReentrantLockWhenPutMessage useABSLock spinLockCollisionRetreatOptimalDegree debugLockEnable
   maxAsyncPutMessageRequests putMessageTimeout putMsgIndexHightWater dataReadAheadEnable warmMapedFileEnable
-  flushLeastPagesWhenWarmMapedFile enableRunningFlagsInFlush mapperFileSizeBatchConsumeQueue
-  mappedFileSizeConsumeQueueExt bitMapLengthConsumeQueueExt putConsumeQueueDataByFileChannel searchBcqByCacheEnable
+  flushLeastPagesWhenWarmMapedFile enableRunningFlagsInFlush
+  bitMapLengthConsumeQueueExt putConsumeQueueDataByFileChannel searchBcqByCacheEnable
   maxConsumeQueueScan sampleCountThreshold enableBuildConsumeQueueConcurrently batchDispatchRequestThreadPoolNums
   recheckReputOffsetFromCq dispatchFromSenderThread dispatchCqThreads dispatchCqCacheNum enableAsyncReput
   indexFileReadEnable messageIndexSafe flushDelayOffsetInterval destroyMapedFileIntervalForcibly
@@ -384,6 +400,12 @@ export function resolveOptions(options: StoreOptions = {}): ResolvedOptions {
   const size = resolved.mappedFileSizeConsumeQueue as number;
   resolved.mappedFileSizeConsumeQueue = Math.ceil(size / 20) * 20;
   const { maxHashSlotNum, maxIndexNum } = resolved as ResolvedOptions;
+  const { mapperFileSizeBatchConsumeQueue: batchSize } = resolved as ResolvedOptions;
+  if (batchSize % 46 !== 0) {
+    throw new RangeError(
+      `Cannot use option "mapperFileSizeBatchConsumeQueue" = ${batchSize}: expected a multiple of 46, the size of a unit`,
+    );
+  }
   if (40 + 4 * maxHashSlotNum + 20 * maxIndexNum > 2 ** 31 - 1) {
     throw new RangeError(
       `Cannot use options "maxHashSlotNum" = ${maxHashSlotNum} and "maxIndexNum" = ${maxIndexNum}: an index file would be larger than 2^31 - 1 bytes`,

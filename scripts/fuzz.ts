@@ -3,6 +3,7 @@
  * proper error.
  *
  *     npm run fuzz -- --seed 1 --rounds 10000
+ *     npm run fuzz -- --base extensions --base killed-extensions
  *     npm run fuzz -- --replay '{"base":...}'
  *
  * @module
@@ -22,6 +23,7 @@ const { values } = parseArgs({
     seed: { type: "string", default: String(Math.floor(Math.random() * 2 ** 31)) },
     rounds: { type: "string", default: "1000" },
     from: { type: "string", default: "0" },
+    base: { type: "string", multiple: true },
     replay: { type: "string" },
   },
 });
@@ -62,7 +64,7 @@ async function fuzz(): Promise<HostileRun> {
   let told = 0;
   for (let round = from; round < from + rounds; round++) {
     watchdog.step(seed, round);
-    await run.round(seed, round);
+    await run.round(seed, round, values.base);
     for (; told < run.failures.length; told++) tell(run.failures[told] as FailedTrial);
     if (performance.now() - toldAt < PROGRESS_MS) continue;
     toldAt = performance.now();

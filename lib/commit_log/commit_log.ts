@@ -190,7 +190,7 @@ export class CommitLog {
     for (const record of records) {
       encodeRecord(target, at + offset - wrote, record, queueOffset, offset, storeTimestamp);
       offset += record.size;
-      if (counts) queueOffset++;
+      if (counts) queueOffset += record.messages;
     }
     // From here on it has happened.
     this.#buffer.append(size);
@@ -203,7 +203,7 @@ export class CommitLog {
         dispatchRequestFor(record, queueOffset, offset, storeTimestamp, this.#context.delayLevels),
       );
       offset += record.size;
-      if (counts) queueOffset++;
+      if (counts) queueOffset += record.messages;
     }
     this.pipeline.appended(offset);
     this.#prepareAhead(segment, offset);

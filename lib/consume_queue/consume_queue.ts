@@ -12,17 +12,13 @@
  * @module
  */
 
-import { dirname, join } from "node:path";
 import { StoreError } from "../errors.ts";
-import { createDirectory, createFile, removeFile } from "../io/directory.ts";
-import type { FileHandle, FileSystem } from "../io/file_system.ts";
-import { writeFully } from "../io/fully.ts";
-import { hasCode } from "../io/system_error.ts";
-import type { OpenFiles } from "../segment/open_files.ts";
-import { type Segment, segmentOf } from "../segment/segment.ts";
-import { SegmentQueue } from "../segment/segment_queue.ts";
+import type { Segment } from "../segment/segment.ts";
 import { OS_PAGE_SIZE, type PhysicalOffset, type QueueOffset } from "../units.ts";
+import type { QueueExtension } from "./queue_extension.ts";
+import { lastNonZero, QueueFiles, type QueueFilesContext } from "./queue_files.ts";
 import {
+  addressedOffset,
   encodeUnit,
   fillerUnits,
   isFiller,
@@ -30,72 +26,84 @@ import {
   isUnit,
   isUnitOffset,
   type RecordPlace,
+  setUnitTagsCode,
   UNIT_BYTES,
   unitOffset,
   unitPlace,
+  unitSize,
 } from "./queue_unit.ts";
-import { removeFolder } from "./topic_folders.ts";
+
+/** The first message of a part of a queue. */
+interface NextMessage {
+  readonly offset: QueueOffset;
+  /** `undefined` if its unit is damaged. */
+  readonly physicalOffset: PhysicalOffset | undefined;
+  /** Where in the extension its unit leads, if it does. */
+  readonly addressed: number | undefined;
+}
 
 /** What a queue needs of its store. */
-export interface QueueContext {
-  readonly fileSystem: FileSystem;
-  readonly files: OpenFiles;
-  /** `consumequeue/` of the store. */
-  readonly directory: string;
-  /** Folder of half-made files. */
-  readonly staging: string;
-  /** Size of a queue file, a multiple of 20. */
-  readonly fileSize: number;
+export interface QueueContext extends QueueFilesContext {
+  /** Size of a unit, of which the first 20 bytes are as in `queue_unit.ts`. @default 20 */
+  readonly unitBytes?: number;
 }
 
 /** Units that a search reads at once: a page. */
 const SEARCH_UNITS = 200;
-/** What is looked through or zeroed at once. */
-const PIECE_BYTES = 1024 * 1024;
-/** Room for so many units when the first one comes. */
-const FIRST_TAIL_UNITS = 8;
+/** Units that are looked through at once for an address: most do not end in a page without one. */
+const ADDRESS_UNITS = 2000;
 
 export class ConsumeQueue {
   readonly topic: string;
   readonly queueId: number;
+  /** RocketMQ's `queue.type` of its topic. */
+  readonly queueType = "SimpleCQ" as const;
   /** What the next put to this queue gets. */
   nextOffset: QueueOffset = 0;
   /** What was put to it since the store was opened; bytes are those of records. */
   readonly put = { messages: 0, bytes: 0, puts: 0 };
-  readonly #context: QueueContext;
-  readonly #segments: SegmentQueue;
+  /** Holds more of its messages, if anything does. */
+  readonly extension: QueueExtension | undefined;
+  readonly #files: QueueFiles;
+  readonly unitBytes: number;
   #min: QueueOffset = 0;
   #max: QueueOffset = 0;
   /** Where the record of message `min` lies, if that is known. */
   #minPhysicalOffset: PhysicalOffset | undefined;
+  /** Units of the queue lead to no unit of the extension below. */
+  #minAddressed = 0;
   /** End of the last unit's record; -1 without one. */
   #maxPhysicalOffset: PhysicalOffset = -1;
   /** Where the first and the last unit lead that {@linkcode ConsumeQueue.findEnd} found. */
   #foundFirst: RecordPlace | undefined;
   #foundLast: RecordPlace | undefined;
-  /** Where the queue begins, if nothing vouches for what is in the files before it. */
-  #begin: QueueOffset | undefined;
-  /** Units below are in files. */
-  #written: QueueOffset = 0;
-  /** Units from `#written` to `#max`. */
-  #tail: Buffer | undefined;
-  /** Files written since they were last synced. */
-  readonly #unforced = new Set<Segment>();
 
-  constructor(context: QueueContext, topic: string, queueId: number, segments: Segment[] = []) {
-    this.#context = context;
+  constructor(
+    context: QueueContext,
+    topic: string,
+    queueId: number,
+    segments: Segment[] = [],
+    extension?: QueueExtension,
+  ) {
+    this.extension = extension;
     this.topic = topic;
     this.queueId = queueId;
-    const directory = join(context.directory, topic, String(queueId));
-    this.#segments = new SegmentQueue(directory, context.fileSize, context.files, segments);
+    const { unitBytes = UNIT_BYTES } = context;
+    this.unitBytes = unitBytes;
+    const content = {
+      front: (position: number) => fillerUnits(position / unitBytes),
+      text: (from: number, end: number) =>
+        `units ${from / unitBytes} to ${end / unitBytes - 1} of queue ${topic}/${queueId}`,
+    };
+    this.#files = new QueueFiles(context, topic, queueId, content, segments);
   }
 
   get directory(): string {
-    return this.#segments.directory;
+    return this.#files.sequence.directory;
   }
 
   get segments(): readonly Segment[] {
-    return this.#segments.segments;
+    return this.#files.sequence.segments;
   }
 
   /** The first message that the log still holds. */
@@ -120,43 +128,53 @@ export class ConsumeQueue {
 
   /** Units that are in memory only. */
   get unwritten(): number {
-    return this.#max - this.#written;
+    return this.#files.unwrittenBytes / this.unitBytes;
+  }
+
+  get unwrittenBytes(): number {
+    return this.#files.unwrittenBytes;
   }
 
   get hasUnforcedFiles(): boolean {
-    return this.#unforced.size > 0;
+    return this.#files.hasUnforced || this.extension?.hasUnforcedFiles === true;
+  }
+
+  /** Size of all its files, in bytes. */
+  get fileBytes(): number {
+    const { segments, fileSize } = this.#files.sequence;
+    return segments.length * fileSize + (this.extension?.fileBytes ?? 0);
   }
 
   /** Units in one file. */
   get unitsPerFile(): number {
-    return this.#segments.fileSize / UNIT_BYTES;
+    return this.#files.sequence.fileSize / this.unitBytes;
   }
 
   /** Whether there has ever been anything in it. */
   get exists(): boolean {
-    return this.#max > 0 || this.#segments.first !== undefined;
+    return this.#max > 0 || this.#files.sequence.first !== undefined;
   }
 
   /** An empty queue begins at `offset`: the messages before it are no longer in the log. */
   startAt(offset: QueueOffset): void {
     this.#foundFirst = undefined;
     this.#moveTo(offset);
-    this.#begin = offset;
+    this.#files.startAt(offset * this.unitBytes);
   }
 
   #moveTo(offset: QueueOffset): void {
     this.#foundLast = undefined;
-    this.#begin = undefined;
+    this.#files.moveTo(offset * this.unitBytes);
     this.#min = offset;
     this.#minPhysicalOffset = undefined;
     this.#max = offset;
-    this.#written = offset;
     this.nextOffset = offset;
   }
 
   /**
    * Appends the unit of the message at `offset`. Nothing is written to a file yet.
    *
+   * @param storeTimestamp Of the record, in ms: with it, the message gets a unit in the extension, too.
    * @returns `"appended"`, `"known"` if the queue already has it, or `"gap"` if units before it are
    *   missing, and nothing was done.
    */
@@ -165,21 +183,30 @@ export class ConsumeQueue {
     physicalOffset: PhysicalOffset,
     size: number,
     tagsCode: number,
+    storeTimestamp?: number,
   ): "appended" | "known" | "gap" {
     if (offset < this.#max) return "known";
     if (offset > this.#max) return "gap";
-    const at = this.unwritten * UNIT_BYTES;
-    this.#tail ??= Buffer.allocUnsafeSlow(FIRST_TAIL_UNITS * UNIT_BYTES);
-    if (at + UNIT_BYTES > this.#tail.length) {
-      const larger = Buffer.allocUnsafeSlow(this.#tail.length * 2);
-      this.#tail.copy(larger, 0, 0, at);
-      this.#tail = larger;
+    const at = this.#files.grow(this.unitBytes);
+    encodeUnit(this.#files.tail, at, physicalOffset, size, tagsCode);
+    if (this.extension?.writes && storeTimestamp !== undefined) {
+      setUnitTagsCode(this.#files.tail, at, this.extension.append(tagsCode, storeTimestamp));
     }
-    encodeUnit(this.#tail, at, physicalOffset, size, tagsCode);
-    this.#max = offset + 1;
-    if (this.nextOffset < this.#max) this.nextOffset = this.#max;
-    this.#maxPhysicalOffset = physicalOffset + size;
+    this.#appended(physicalOffset + size);
     return "appended";
+  }
+
+  /** Appends a unit that is encoded already: the next one. */
+  appendUnit(unit: Buffer): void {
+    const at = this.#files.grow(unit.length);
+    unit.copy(this.#files.tail, at);
+    this.#appended(unitOffset(unit, 0) + unitSize(unit, 0));
+  }
+
+  #appended(physicalEnd: PhysicalOffset): void {
+    this.#max++;
+    if (this.nextOffset < this.#max) this.nextOffset = this.#max;
+    this.#maxPhysicalOffset = physicalEnd;
   }
 
   /**
@@ -192,7 +219,7 @@ export class ConsumeQueue {
    */
   async units(from: QueueOffset, count: number): Promise<Buffer> {
     const units = await this.unitsAsTheyAre(from, count);
-    for (let at = 0; at < units.length; at += UNIT_BYTES) {
+    for (let at = 0; at < units.length; at += this.unitBytes) {
       if (isUnitOffset(units, at)) continue;
       if (at > 0) return units.subarray(0, at);
       throw new StoreError(
@@ -208,26 +235,22 @@ export class ConsumeQueue {
   async unitsAsTheyAre(from: QueueOffset, count: number): Promise<Buffer> {
     if (from < this.#min || from >= this.#max) return Buffer.alloc(0);
     const end = Math.min(from + count, this.#max, this.#fileEnd(from));
-    if (from >= this.#written) {
-      const first = (from - this.#written) * UNIT_BYTES;
-      // A copy: the tail moves when the queue is written.
-      return Buffer.from((this.#tail as Buffer).subarray(first, first + (end - from) * UNIT_BYTES));
-    }
-    return this.#read(from, Math.min(end, this.#written));
+    // Up to what is in files, or all of it in memory.
+    const written = this.#files.written / this.unitBytes;
+    return this.#read(from, from < written ? Math.min(end, written) : end);
   }
 
   /** `offset`, or behind it the first one whose unit is in a file that is there or in memory. */
   heldFrom(offset: QueueOffset): QueueOffset {
-    if (offset >= this.#written || this.#segments.find(offset * UNIT_BYTES)) return offset;
-    const next = this.#segments.nextFrom(offset * UNIT_BYTES);
-    return next ? Math.min(next.start / UNIT_BYTES, this.#written) : this.#written;
+    const { sequence, written } = this.#files;
+    const at = offset * this.unitBytes;
+    if (at >= written || sequence.find(at)) return offset;
+    return Math.min(sequence.nextFrom(at)?.start ?? written, written) / this.unitBytes;
   }
 
   /** Where the unit of a message lies on disk, or will. */
   placeOf(offset: QueueOffset): { readonly path: string; readonly position: number } {
-    const start = this.#segments.startOf(offset * UNIT_BYTES);
-    const { path } = segmentOf(this.directory, start, this.#segments.fileSize);
-    return { path, position: offset * UNIT_BYTES - start };
+    return this.#files.placeOf(offset * this.unitBytes);
   }
 
   /**
@@ -237,32 +260,9 @@ export class ConsumeQueue {
    * @throws {StoreError} `STORE_IO` naming the file; the units stay in memory.
    */
   async commit(): Promise<void> {
-    while (this.#written < this.#max) {
-      const from = this.#written;
-      const start = this.#segments.startOf(from * UNIT_BYTES);
-      const end = Math.min(this.#max, start / UNIT_BYTES + this.unitsPerFile);
-      const units = (this.#tail as Buffer).subarray(0, (end - from) * UNIT_BYTES);
-      const position = from * UNIT_BYTES - start;
-      const segment = this.#segments.find(start);
-      try {
-        if (segment) {
-          const front = from === this.#begin ? fillerUnits(position / UNIT_BYTES) : undefined;
-          await this.#context.files.use(segment.path, (file) =>
-            front ? writeFully(file, [front, units], 0) : writeFully(file, [units], position),
-          );
-          this.#unforced.add(segment);
-        } else {
-          await this.#create(start, position, units);
-        }
-      } catch (cause) {
-        throw new StoreError(
-          "STORE_IO",
-          `Cannot write units ${from} to ${end - 1} of queue ${this.topic}/${this.queueId} in ${this.directory}`,
-          { ...this.placeOf(from), cause },
-        );
-      }
-      this.#dropTail(end);
-    }
+    // First what units lead to.
+    await this.extension?.commit();
+    await this.#files.commit();
   }
 
   /**
@@ -271,23 +271,8 @@ export class ConsumeQueue {
    * @throws {StoreError} `STORE_IO`, or `STORE_FILES_VANISHED` if somebody removed a file meanwhile.
    */
   async force(): Promise<void> {
-    for (const segment of [...this.#unforced]) {
-      this.#unforced.delete(segment);
-      try {
-        await this.#context.files.use(segment.path, (file) => file.fdatasync());
-        await this.#context.fileSystem.stat(segment.path);
-      } catch (cause) {
-        this.#unforced.add(segment);
-        const gone = (cause as { code?: string }).code === "ENOENT";
-        throw new StoreError(
-          gone ? "STORE_FILES_VANISHED" : "STORE_IO",
-          gone
-            ? `Cannot keep ${segment.path}: it was removed by somebody else`
-            : `Cannot sync ${segment.path}`,
-          { path: segment.path, cause },
-        );
-      }
-    }
+    await this.extension?.force();
+    await this.#files.force();
   }
 
   // Recovery.
@@ -301,21 +286,22 @@ export class ConsumeQueue {
    *   its units are wanted.
    */
   async findEnd(limit: PhysicalOffset): Promise<boolean> {
-    const files = this.#segments.segments;
-    const first = (files[0]?.start ?? 0) / UNIT_BYTES;
+    const { sequence } = this.#files;
+    const files = sequence.segments;
+    const first = (files[0]?.start ?? 0) / this.unitBytes;
     this.#foundFirst = await this.#placeOfUnit(first, limit);
     let end = first;
     for (let i = files.length - 1; i >= 0; i--) {
-      const page = await this.#lastPageBelow((files[i] as Segment).start / UNIT_BYTES, limit);
+      const page = await this.#lastPageBelow((files[i] as Segment).start / this.unitBytes, limit);
       if (page === undefined) continue;
       end = page;
       break;
     }
     let last: RecordPlace | undefined;
     let endsInFiller = false;
-    scan: while (this.#segments.find(end * UNIT_BYTES)) {
-      const units = await this.#read(end, Math.min(end + SEARCH_UNITS, this.#fileEnd(end)));
-      for (let at = 0; at < units.length; at += UNIT_BYTES, end++) {
+    scan: while (sequence.find(end * this.unitBytes)) {
+      const units = await this.#readFiles(end, Math.min(end + SEARCH_UNITS, this.#fileEnd(end)));
+      for (let at = 0; at < units.length; at += this.unitBytes, end++) {
         if (!isUnitBelow(units, at, limit)) break scan;
         endsInFiller = isFiller(units, at);
         // What fills the front of a queue stands nowhere else.
@@ -327,21 +313,39 @@ export class ConsumeQueue {
     this.#min = first;
     this.#foundLast = endsInFiller ? undefined : last;
     this.#maxPhysicalOffset = last ? last.offset + last.size : -1;
+    if (this.extension?.writes) {
+      await this.extension.goOnAfter(await this.#lastAddressed(first, end));
+    }
     const isDamaged =
       end === first && limit === Number.POSITIVE_INFINITY && (await this.#holdsAny(first));
     return !isDamaged && !(await this.#leadsBelow(limit, end));
   }
 
+  /** Where in the extension the last unit leads that leads there. */
+  async #lastAddressed(first: QueueOffset, end: QueueOffset): Promise<number | undefined> {
+    for (let to = end; to > first; ) {
+      const from = Math.max(first, this.#fileEnd(to - 1) - this.unitsPerFile, to - ADDRESS_UNITS);
+      const isThere = this.#files.sequence.find(from * this.unitBytes) !== undefined;
+      const units = isThere ? await this.#readFiles(from, to) : Buffer.alloc(0);
+      for (let at = units.length - this.unitBytes; at >= 0; at -= this.unitBytes) {
+        const offset = addressedOffset(units, at);
+        if (offset !== undefined) return offset;
+      }
+      to = from;
+    }
+    return undefined;
+  }
+
   /** Whether the first page from a unit on holds anything. */
   async #holdsAny(from: QueueOffset): Promise<boolean> {
-    if (!this.#segments.find(from * UNIT_BYTES)) return false;
-    const units = await this.#read(from, Math.min(from + SEARCH_UNITS, this.#fileEnd(from)));
+    if (!this.#files.sequence.find(from * this.unitBytes)) return false;
+    const units = await this.#readFiles(from, Math.min(from + SEARCH_UNITS, this.#fileEnd(from)));
     return lastNonZero(units) >= 0;
   }
 
   async #placeOfUnit(offset: QueueOffset, limit: PhysicalOffset): Promise<RecordPlace | undefined> {
-    if (!this.#segments.first) return undefined;
-    const unit = await this.#read(offset, offset + 1);
+    if (!this.#files.sequence.first) return undefined;
+    const unit = await this.#readFiles(offset, offset + 1);
     const leads = isUnitBelow(unit, 0, limit) && !isFiller(unit, 0);
     return leads ? unitPlace(unit, 0) : undefined;
   }
@@ -349,13 +353,13 @@ export class ConsumeQueue {
   /** Whether a unit from `from` on leads below `limit`; looks as far as there are any units. */
   async #leadsBelow(limit: PhysicalOffset, from: QueueOffset): Promise<boolean> {
     let isAny = true;
-    for (let offset = from; isAny && this.#segments.find(offset * UNIT_BYTES); ) {
+    for (let offset = from; isAny && this.#files.sequence.find(offset * this.unitBytes); ) {
       // Up to the end of the page: behind it is a hole as a rule, whose reading takes a thread.
-      const bytes = OS_PAGE_SIZE - ((offset * UNIT_BYTES) % OS_PAGE_SIZE);
-      const count = Math.max(1, Math.floor(bytes / UNIT_BYTES));
-      const units = await this.#read(offset, Math.min(offset + count, this.#fileEnd(offset)));
+      const bytes = OS_PAGE_SIZE - ((offset * this.unitBytes) % OS_PAGE_SIZE);
+      const count = Math.max(1, Math.floor(bytes / this.unitBytes));
+      const units = await this.#readFiles(offset, Math.min(offset + count, this.#fileEnd(offset)));
       isAny = false;
-      for (let at = 0; at < units.length; at += UNIT_BYTES, offset++) {
+      for (let at = 0; at < units.length; at += this.unitBytes, offset++) {
         if (!isUnit(units, at)) continue;
         isAny = true;
         const isFront = isFiller(units, at) && !isMarkedLost(units, at);
@@ -378,8 +382,8 @@ export class ConsumeQueue {
         from < end;
         from += count, count = SEARCH_UNITS
       ) {
-        const units = await this.#read(from, Math.min(from + count, end));
-        for (let at = 0; at < units.length; at += UNIT_BYTES) {
+        const units = await this.#readFiles(from, Math.min(from + count, end));
+        for (let at = 0; at < units.length; at += this.unitBytes) {
           if (!isFiller(units, at)) return isUnitBelow(units, at, limit);
         }
       }
@@ -403,8 +407,8 @@ export class ConsumeQueue {
   /** Removes every file: the queue is about to be rebuilt from the log. */
   async reset(): Promise<void> {
     this.startAt(0);
-    this.#tail = undefined;
     this.#maxPhysicalOffset = -1;
+    await this.extension?.reset();
     await this.clearBehind();
   }
 
@@ -415,51 +419,14 @@ export class ConsumeQueue {
    * @returns What was removed or zeroed, for the report.
    */
   async clearBehind(): Promise<string[]> {
-    const done: string[] = [];
-    const end = this.#written * UNIT_BYTES;
-    // The last one first: whenever this is cut short, the files that are left have no gap.
-    for (const segment of this.#segments.dropFrom(end).reverse()) {
-      this.#unforced.delete(segment);
-      await this.#context.files.close(segment.path);
-      await removeFile(this.#context.fileSystem, segment.path);
-      done.push(segment.path);
-    }
-    const { last } = this.#segments;
-    if (!last || end >= last.start + last.size) return done;
-    const fileEnd = last.start + last.size;
-    let isStale = false;
-    for (let offset = end; ; offset += PIECE_BYTES) {
-      offset += await this.#holeAt(last, offset);
-      if (offset >= fileEnd) break;
-      const rest = await this.#segments.read(offset, PIECE_BYTES);
-      const stale = rest ? lastNonZero(rest) + 1 : 0;
-      if (stale === 0) continue;
-      isStale = true;
-      this.#unforced.add(last);
-      const at = offset;
-      await this.#context.files.use(last.path, (file) =>
-        writeFully(file, [Buffer.alloc(stale)], at - last.start),
-      );
-    }
-    if (isStale) done.push(last.path);
-    return done;
-  }
-
-  /** Bytes from `offset` on that are zero since no block holds them. */
-  async #holeAt({ path, start }: Segment, offset: number): Promise<number> {
-    try {
-      return await this.#context.files.use(
-        path,
-        async (file) => (await file.nextData(offset - start)) - (offset - start),
-      );
-    } catch (cause) {
-      throw new StoreError("STORE_IO", `Cannot look for data in ${path}`, { path, cause });
-    }
+    const done = await this.#files.clearBehind();
+    return this.extension ? [...done, ...(await this.extension.clearBehind())] : done;
   }
 
   /** Moves `min` to the first message whose record starts at `logMin` or behind it. */
   async correctMin(logMin: PhysicalOffset): Promise<void> {
-    this.#min = (this.#segments.first?.start ?? this.#min * UNIT_BYTES) / UNIT_BYTES;
+    const { first } = this.#files.sequence;
+    if (first) this.#min = first.start / this.unitBytes;
     this.#minPhysicalOffset = undefined;
     if (this.#foundFirst && this.#foundFirst.offset >= logMin) {
       this.#minPhysicalOffset = this.#foundFirst.offset;
@@ -489,6 +456,8 @@ export class ConsumeQueue {
     const first = await this.#nextMessage(low, end);
     this.#min = first?.offset ?? end;
     this.#minPhysicalOffset = first?.physicalOffset;
+    const addressed = first ? first.addressed : this.extension?.end;
+    if (addressed !== undefined) this.#minAddressed = addressed;
   }
 
   /**
@@ -503,8 +472,10 @@ export class ConsumeQueue {
 
   /** Whether there are files that hold nothing but expired messages. */
   get hasExpiredFiles(): boolean {
-    const [first, next] = this.#segments.segments;
-    return first !== undefined && next !== undefined && next.start <= this.#min * UNIT_BYTES;
+    return (
+      this.#files.hasFilesBefore(this.#min * this.unitBytes) ||
+      this.extension?.hasFilesBefore(this.#minAddressed) === true
+    );
   }
 
   /**
@@ -515,20 +486,9 @@ export class ConsumeQueue {
    * @throws {StoreError} `STORE_IO` naming the file.
    */
   async removeExpiredFiles(): Promise<string[]> {
-    const removed: string[] = [];
-    while (this.hasExpiredFiles) {
-      const first = this.#segments.first as Segment;
-      // Its next force would miss it.
-      if (this.#unforced.has(first)) break;
-      try {
-        await this.#segments.removeFirst(this.#context.fileSystem);
-      } catch (cause) {
-        const { path } = first;
-        throw new StoreError("STORE_IO", `Cannot delete ${path}`, { path, cause });
-      }
-      removed.push(first.path);
-    }
-    return removed;
+    const removed = await this.#files.removeBefore(this.#min * this.unitBytes);
+    if (!this.extension) return removed;
+    return [...removed, ...(await this.extension.removeBefore(this.#minAddressed))];
   }
 
   /**
@@ -537,18 +497,8 @@ export class ConsumeQueue {
    *
    * @throws {StoreError} `STORE_IO` naming the file.
    */
-  async removeFilesBefore(offset: QueueOffset): Promise<void> {
-    for (;;) {
-      const { first } = this.#segments;
-      if (!first || first.start >= offset * UNIT_BYTES) return;
-      this.#unforced.delete(first);
-      try {
-        await this.#segments.removeFirst(this.#context.fileSystem);
-      } catch (cause) {
-        const { path } = first;
-        throw new StoreError("STORE_IO", `Cannot delete ${path}`, { path, cause });
-      }
-    }
+  removeFilesBefore(offset: QueueOffset): Promise<void> {
+    return this.#files.removeAllBefore(offset * this.unitBytes);
   }
 
   /**
@@ -559,17 +509,12 @@ export class ConsumeQueue {
    */
   async remove(): Promise<void> {
     this.#min = this.#max;
-    this.#written = this.#max;
-    this.#tail = undefined;
-    await this.removeFilesBefore(Number.POSITIVE_INFINITY);
-    await removeFolder(this.#context.fileSystem, this.directory);
+    await this.#files.remove();
+    await this.extension?.remove();
   }
 
   /** The first message from `from` on and before `end`: fillers, and files that are gone, have none. */
-  async #nextMessage(
-    from: QueueOffset,
-    end: QueueOffset,
-  ): Promise<{ offset: QueueOffset; physicalOffset: PhysicalOffset | undefined } | undefined> {
+  async #nextMessage(from: QueueOffset, end: QueueOffset): Promise<NextMessage | undefined> {
     for (let offset = from; offset < end; ) {
       const held = this.heldFrom(offset);
       if (held > offset) {
@@ -577,9 +522,10 @@ export class ConsumeQueue {
         continue;
       }
       const units = await this.unitsAsTheyAre(offset, Math.min(SEARCH_UNITS, end - offset));
-      for (let at = 0; at < units.length; at += UNIT_BYTES, offset++) {
+      for (let at = 0; at < units.length; at += this.unitBytes, offset++) {
         if (isFiller(units, at)) continue;
-        return { offset, physicalOffset: isUnit(units, at) ? unitOffset(units, at) : undefined };
+        const physicalOffset = isUnit(units, at) ? unitOffset(units, at) : undefined;
+        return { offset, physicalOffset, addressed: addressedOffset(units, at) };
       }
     }
     return undefined;
@@ -590,57 +536,15 @@ export class ConsumeQueue {
     return offset - (offset % this.unitsPerFile) + this.unitsPerFile;
   }
 
-  async #read(from: QueueOffset, end: QueueOffset): Promise<Buffer> {
-    const wanted = (end - from) * UNIT_BYTES;
-    const bytes = await this.#segments.read(from * UNIT_BYTES, wanted);
-    if (bytes?.length === wanted) return bytes;
-    const segment = this.#segments.find(from * UNIT_BYTES);
-    throw new StoreError(
-      "STORE_QUEUE_DAMAGED",
-      `Cannot read units ${from} to ${end - 1} of queue ${this.topic}/${this.queueId}: ${
-        segment ? `${segment.path} ends before` : `no file of ${this.directory} holds them`
-      }`,
-      this.placeOf(from),
-    );
+  #read(from: QueueOffset, end: QueueOffset): Promise<Buffer> {
+    return this.#files.read(from * this.unitBytes, end * this.unitBytes);
   }
 
-  async #create(start: number, position: number, units: Buffer): Promise<void> {
-    const { fileSystem, files, staging, fileSize } = this.#context;
-    // Each by itself: a process that was killed may have left the topic's without its sync.
-    await createDirectory(fileSystem, dirname(this.directory));
-    await createDirectory(fileSystem, this.directory);
-    const segment = segmentOf(this.directory, start, fileSize);
-    const front = position > 0 ? [fillerUnits(position / UNIT_BYTES)] : [];
-    // With its first units inside: RocketMQ takes an empty queue file for one with a message.
-    const fill = (file: FileHandle) => writeFully(file, [...front, units], 0);
-    const { path } = segment;
-    const file = { staging, path, size: fileSize, fill };
-    const handle = await createFile(fileSystem, file).catch(async (error: unknown) => {
-      if (!hasCode(error, "EEXIST")) throw error;
-      // A Java broker that was started beside us builds queues before it finds our lock. They come
-      // from our log, but it may still have the file mapped: ours takes its place.
-      await removeFile(fileSystem, path);
-      return createFile(fileSystem, file);
-    });
-    files.adopt(path, handle);
-    this.#segments.add(segment);
-  }
-
-  #dropTail(written: QueueOffset): void {
-    const left = (this.#max - written) * UNIT_BYTES;
-    const from = (written - this.#written) * UNIT_BYTES;
-    this.#written = written;
-    if (left === 0) this.#tail = undefined;
-    else (this.#tail as Buffer).copyWithin(0, from, from + left);
+  #readFiles(from: QueueOffset, end: QueueOffset): Promise<Buffer> {
+    return this.#files.readFiles(from * this.unitBytes, end * this.unitBytes);
   }
 }
 
 function isUnitBelow(units: Buffer, at: number, limit: PhysicalOffset): boolean {
   return isUnit(units, at) && (isFiller(units, at) || unitOffset(units, at) < limit);
-}
-
-function lastNonZero(bytes: Buffer): number {
-  let at = bytes.length - 1;
-  while (at >= 0 && bytes[at] === 0) at--;
-  return at;
 }

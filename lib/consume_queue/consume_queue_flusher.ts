@@ -15,7 +15,6 @@ import { inParallel } from "../io/parallel.ts";
 import type { ResolvedOptions } from "../options.ts";
 import { OS_PAGE_SIZE } from "../units.ts";
 import type { ConsumeQueueTable } from "./consume_queue_table.ts";
-import { UNIT_BYTES } from "./queue_unit.ts";
 
 /** A failed write is tried again after so long, in ms. */
 const RETRY_MS = 1000;
@@ -106,7 +105,7 @@ export class ConsumeQueueFlusher<Mark> {
   #again(ms: number): void {
     if (this.#timer || this.#closed) return;
     for (const queue of this.#context.queues) {
-      if (queue.unwritten > 0 || queue.hasUnforcedFiles) {
+      if (queue.unwrittenBytes > 0 || queue.hasUnforcedFiles) {
         this.#arm(ms);
         return;
       }
@@ -125,7 +124,8 @@ export class ConsumeQueueFlusher<Mark> {
   async #usual(): Promise<void> {
     const leastBytes = this.#context.options.flushConsumeQueueLeastPages * OS_PAGE_SIZE;
     for (const queue of this.#context.queues) {
-      if (queue.unwritten > 0 && queue.unwritten * UNIT_BYTES >= leastBytes) await queue.commit();
+      const { unwrittenBytes } = queue;
+      if (unwrittenBytes > 0 && unwrittenBytes >= leastBytes) await queue.commit();
     }
   }
 

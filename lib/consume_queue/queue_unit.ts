@@ -19,7 +19,7 @@ export const UNIT_BYTES = 20;
 
 const OFFSET_AT = 0;
 const SIZE_AT = OFFSET_AT + 8;
-const TAGS_CODE_AT = SIZE_AT + 4;
+export const UNIT_TAGS_CODE_AT = SIZE_AT + 4;
 
 /** `size` of a filler unit (`ConsumeQueue.fillPreBlank`). */
 export const FILLER_SIZE = 0x7fffffff;
@@ -28,6 +28,9 @@ export const FILLER_SIZE = 0x7fffffff;
 export const LOST_TAGS_CODE = 0x464c4831;
 /** `size` of one that leads nowhere: more than is left of its file, and less than any record has. */
 const NOWHERE_SIZE = 9;
+
+/** The high 32 bits of the highest address in an extension (`ConsumeQueueExt.MAX_ADDR`). */
+const ADDRESS_HIGH_MAX = -2;
 
 const TWO_32 = 2 ** 32;
 /** The upper half of an offset that is a safe integer is below. */
@@ -58,7 +61,7 @@ export function encodeUnit(
 ): void {
   writeInt64(target, at + OFFSET_AT, physicalOffset);
   writeInt32(target, at + SIZE_AT, size);
-  writeInt64(target, at + TAGS_CODE_AT, tagsCode);
+  writeInt64(target, at + UNIT_TAGS_CODE_AT, tagsCode);
 }
 
 /** Units that say "no message here", to fill a file before its first message. */
@@ -80,7 +83,7 @@ export function decodeUnit(bytes: Buffer, at: number): QueueUnit {
   return {
     physicalOffset: unitOffset(bytes, at),
     size: unitSize(bytes, at),
-    tagsCode: bytes.readBigInt64BE(at + TAGS_CODE_AT),
+    tagsCode: bytes.readBigInt64BE(at + UNIT_TAGS_CODE_AT),
   };
 }
 
@@ -112,9 +115,34 @@ export function unitPlace(bytes: Buffer, at: number): RecordPlace {
   return { offset: unitOffset(bytes, at), size: unitSize(bytes, at) };
 }
 
+/** Gives the unit another tags code: 64 bits. */
+export function setUnitTagsCode(bytes: Buffer, at: number, tagsCode: bigint): void {
+  bytes.writeBigInt64BE(tagsCode, at + UNIT_TAGS_CODE_AT);
+}
+
+/** The high 32 bits of the tags code, signed. */
+export function unitTagsHigh(bytes: Buffer, at: number): number {
+  return bytes.readInt32BE(at + UNIT_TAGS_CODE_AT);
+}
+
+/** Whether the tags code is an address, by its high 32 bits: see `extension_unit.ts`. */
+export function isAddress(tagsCodeHigh: number): boolean {
+  return tagsCodeHigh <= ADDRESS_HIGH_MAX;
+}
+
+/** Where in the queue's extension the unit leads; `undefined` if its tags code is no address. */
+export function addressedOffset(bytes: Buffer, at: number): number | undefined {
+  const high = unitTagsHigh(bytes, at);
+  if (!isAddress(high)) return undefined;
+  const offsetHigh = high & 0x7fffffff;
+  // No file of an extension comes so far.
+  if (offsetHigh >= OFFSET_HIGH_END) return undefined;
+  return offsetHigh * TWO_32 + bytes.readUInt32BE(at + UNIT_TAGS_CODE_AT + 4);
+}
+
 /** The low 32 bits of the tags code, signed: what a tag filter compares. */
 export function unitTagsHash(bytes: Buffer, at: number): number {
-  return bytes.readInt32BE(at + TAGS_CODE_AT + 4);
+  return bytes.readInt32BE(at + UNIT_TAGS_CODE_AT + 4);
 }
 
 /** Whether the unit leads anywhere, or fills the front; anything else is the end of the queue. */
@@ -135,5 +163,5 @@ export function isFiller(bytes: Buffer, at: number): boolean {
 
 /** Whether the unit says that its message was lost. A message's tag may have that hash, too. */
 export function isMarkedLost(bytes: Buffer, at: number): boolean {
-  return bytes.readInt32BE(at + TAGS_CODE_AT) === 0 && unitTagsHash(bytes, at) === LOST_TAGS_CODE;
+  return unitTagsHigh(bytes, at) === 0 && unitTagsHash(bytes, at) === LOST_TAGS_CODE;
 }

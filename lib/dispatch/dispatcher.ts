@@ -9,6 +9,7 @@
  */
 
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
+import { appendRecord } from "../consume_queue/message_queue.ts";
 import { StoreError } from "../errors.ts";
 import type { DispatchRequest } from "../message/dispatch_request.ts";
 import { takesQueueOffset } from "../message/sys_flag.ts";
@@ -135,14 +136,14 @@ export class Dispatcher {
 
   /** Gives a record its unit in one queue; one that has it already gets none. */
   #append(request: DispatchRequest, topic: string, queueId: number, offset: QueueOffset): boolean {
-    const { physicalOffset, size, tagsCode } = request;
+    const { physicalOffset } = request;
     const { queues, begun } = this.#context;
     const queue = queues.findOrCreate(topic, queueId);
     if (!queue.exists && offset > 0 && queue.max === 0) {
       queue.startAt(offset);
       begun?.();
     }
-    if (queue.append(offset, physicalOffset, size, tagsCode) !== "gap") return true;
+    if (appendRecord(queue, offset, request) !== "gap") return true;
     this.#failure = new StoreError(
       "STORE_QUEUE_DAMAGED",
       `Cannot dispatch the record at ${physicalOffset} as message ${offset} of queue ${topic}/${queueId}: the queue ends at ${queue.max}`,

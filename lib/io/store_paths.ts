@@ -10,8 +10,10 @@ export interface StorePaths {
   readonly root: string;
   readonly commitLog: string;
   readonly consumeQueue: string;
-  /** Queues of other kinds, which are not served: folders of a topic go with it. */
-  readonly otherQueues: readonly string[];
+  /** Queues of topics with `queue.type=BatchCQ`. */
+  readonly batchQueue: string;
+  /** Extensions of consume queues. */
+  readonly queueExtension: string;
   readonly index: string;
   readonly checkpoint: string;
   readonly abort: string;
@@ -39,7 +41,8 @@ export function storePaths(root: string, storePathCommitLog: string | undefined)
     root,
     commitLog: storePathCommitLog ?? join(root, "commitlog"),
     consumeQueue: join(root, "consumequeue"),
-    otherQueues: [join(root, "consumequeue_ext"), join(root, "batchconsumequeue")],
+    batchQueue: join(root, "batchconsumequeue"),
+    queueExtension: join(root, "consumequeue_ext"),
     index: join(root, "index"),
     checkpoint: join(root, "checkpoint"),
     abort: join(root, "abort"),

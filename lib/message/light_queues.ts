@@ -7,10 +7,8 @@
  */
 
 import type { QueueOffset } from "../units.ts";
-import { encodeUtf8, isAscii } from "./java_string.ts";
 import type { OutgoingRecord } from "./outgoing_record.ts";
-import { encodeProperties, findProperty, parseProperties } from "./properties.ts";
-import { PROPERTY_CRC_SIZE } from "./property_crc.ts";
+import { findProperty } from "./properties.ts";
 import {
   DLQ_TOPIC_PREFIX,
   PROPERTY_INNER_MULTI_DISPATCH,
@@ -19,6 +17,7 @@ import {
   SCHEDULE_TOPIC,
   SYSTEM_TOPIC_PREFIX,
 } from "./property_names.ts";
+import { withProperty } from "./record_properties.ts";
 
 /** How the name of a light queue begins (`MixAll.LMQ_PREFIX`). */
 export const LIGHT_QUEUE_PREFIX = "%LMQ%";
@@ -27,6 +26,11 @@ const SEPARATOR = ",";
 
 /** The queue id of every light queue (`MixAll.LMQ_QUEUE_ID`). */
 export const LIGHT_QUEUE_ID = 0;
+
+/** Whether the topic is the name of a light queue. */
+export function isLightQueue(topic: string): boolean {
+  return topic.startsWith(LIGHT_QUEUE_PREFIX);
+}
 
 /** Names of the light queues that a record is to enter; none if it names none, or its topic may not. */
 export function lightQueuesOf(record: OutgoingRecord): readonly string[] {
@@ -46,17 +50,5 @@ export function withLightQueueOffsets(
   record: OutgoingRecord,
   offsets: readonly QueueOffset[],
 ): OutgoingRecord {
-  const properties = parseProperties(record.propertiesText);
-  properties.set(PROPERTY_INNER_MULTI_QUEUE_OFFSET, offsets.join(SEPARATOR));
-  const propertiesText = encodeProperties(properties);
-  const propertiesBytes = isAscii(propertiesText) ? undefined : encodeUtf8(propertiesText);
-  const propertiesSize =
-    (propertiesBytes ?? propertiesText).length + (record.appendPropertyCrc ? PROPERTY_CRC_SIZE : 0);
-  return {
-    ...record,
-    propertiesText,
-    propertiesBytes,
-    propertiesSize,
-    size: record.size - record.propertiesSize + propertiesSize,
-  };
+  return withProperty(record, PROPERTY_INNER_MULTI_QUEUE_OFFSET, offsets.join(SEPARATOR));
 }

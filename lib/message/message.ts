@@ -121,6 +121,9 @@ export interface BatchItem {
  *
  * The fields here hold for each member, except `properties`: they are the request's own and are
  * not stored (RocketMQ 5.4.0 and later; up to 5.3.3 it added them to every member).
+ *
+ * A topic with the attribute `queue.type=BatchCQ` takes a batch whose `properties` have a `UNIQ_KEY` as an
+ * **inner batch**: one record with these properties, and the members in its body.
  */
 export interface MessageBatch {
   /** As {@linkcode Message.topic}, at most 127 bytes and not a `%RETRY%` topic. */
@@ -129,7 +132,7 @@ export interface MessageBatch {
   readonly queueId?: number;
   /** At least one. */
   readonly messages: readonly BatchItem[];
-  /** Properties of the request. Looked at, not stored. */
+  /** Properties of the request. Looked at, and stored with an inner batch only. */
   readonly properties?: Readonly<Record<string, string>>;
   /**
    * As {@linkcode Message.waitStoreMsgOK}, for the whole batch. Not written: a client that wants

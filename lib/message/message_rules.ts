@@ -74,19 +74,21 @@ const TIMER_PROPERTIES = [
 /**
  * Checks a message as a broker does before it calls the store.
  *
+ * @param isBatchTopic The topic's queues are batch queues.
+ *
  * Delays are not served yet, and a message that asks for one is refused rather than delivered at
  * once.
  *
  * @returns The first rule that it breaks, or `undefined`.
  * @throws {TypeError} If a field that is looked at is not of its type.
  */
-export function brokerViolation(message: Message): Violation | undefined {
+export function brokerViolation(message: Message, isBatchTopic = false): Violation | undefined {
   const topic = topicOf(message.topic);
   const sysFlag = sysFlagOf(message.sysFlag);
   return (
     topicViolation(topic, topic.text.startsWith(RETRY_TOPIC_PREFIX)) ??
     contentViolation(message) ??
-    innerBatchViolation(message, sysFlag) ??
+    innerBatchViolation(message, sysFlag, isBatchTopic) ??
     delayViolation(message, topic, sysFlag)
   );
 }
@@ -111,12 +113,14 @@ export function batchViolation(batch: MessageBatch): Violation | undefined {
   }
   const whole =
     topicViolation(topic, false) ??
-    innerBatchViolation(batch, sysFlag) ??
+    innerBatchViolation(batch, sysFlag, false) ??
     delayViolation(batch, topic, sysFlag);
   if (whole !== undefined) return whole;
   for (const [i, item] of messages.entries()) {
     const violation =
-      contentViolation(item) ?? innerBatchViolation(item, 0) ?? delayViolation(item, topic, 0);
+      contentViolation(item) ??
+      innerBatchViolation(item, 0, false) ??
+      delayViolation(item, topic, 0);
     if (violation !== undefined) {
       return { status: violation.status, reason: `message ${i} of the batch: ${violation.reason}` };
     }
@@ -182,9 +186,14 @@ function hasSeparator(text: string | null | undefined): boolean {
   return text != null && (text.includes(NAME_VALUE_SEPARATOR) || text.includes(PROPERTY_SEPARATOR));
 }
 
-/** `INNER_NUM` and the inner batch bit belong together, and to queues that are not served. */
-function innerBatchViolation(message: Propertied, sysFlag: number): Violation | undefined {
+/** `INNER_NUM` and the inner batch bit belong together, and to batch queues. */
+function innerBatchViolation(
+  message: Propertied,
+  sysFlag: number,
+  isBatchTopic: boolean,
+): Violation | undefined {
   if ((sysFlag & INNER_BATCH_FLAG) !== 0) {
+    if (isBatchTopic) return undefined;
     return illegal("sysFlag says inner batch, but the topic's queue type is not BatchCQ");
   }
   if (propertyOf(message, PROPERTY_INNER_NUM) !== undefined) {

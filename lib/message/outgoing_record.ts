@@ -20,16 +20,21 @@ import {
   propertiesOfMessage,
   waitText,
 } from "./message_properties.ts";
+import { findProperty } from "./properties.ts";
 import { PROPERTY_CRC_SIZE } from "./property_crc.ts";
 import {
+  PROPERTY_INNER_NUM,
   PROPERTY_SEPARATOR,
   PROPERTY_WAIT_STORE_MSG_OK,
   SCHEDULE_TOPIC,
 } from "./property_names.ts";
 import { type RecordVersion, recordSize, TOPIC_SIZE_MAX_V1 } from "./record_layout.ts";
-import { BORN_HOST_V6_FLAG, STORE_HOST_V6_FLAG } from "./sys_flag.ts";
+import { BORN_HOST_V6_FLAG, INNER_BATCH_FLAG, STORE_HOST_V6_FLAG } from "./sys_flag.ts";
 import { tagsCodeOf } from "./tags_code.ts";
 import { type Topic, topicOf } from "./topic.ts";
+
+/** Messages that an inner batch may have: a unit of its queue tells them in an i16. */
+export const INNER_BATCH_MAX = 32_767;
 
 /** A record but for its place: QUEUEOFFSET, PHYSICALOFFSET and STORETIMESTAMP are not known yet. */
 export interface OutgoingRecord {
@@ -65,6 +70,8 @@ export interface OutgoingRecord {
   readonly appendPropertyCrc: boolean;
   /** TOTALSIZE in bytes. */
   readonly size: number;
+  /** Messages in it: of an inner batch, what its property says; 0 if that is no number of messages. Else 1. */
+  readonly messages: number;
   /** Whether its put waits for flush and replicas. */
   readonly wait: boolean;
   /** Property `TAGS`. */
@@ -166,6 +173,14 @@ function envelopeOf(
   };
 }
 
+/** Messages of an inner batch; without the property 1, and 0 for what is no number of messages. */
+function innerBatchSize(propertiesText: string): number {
+  const text = findProperty(propertiesText, PROPERTY_INNER_NUM);
+  if (text === undefined) return 1;
+  const size = parseInt32(text) ?? 0;
+  return size >= 1 && size <= INNER_BATCH_MAX ? size : 0;
+}
+
 function int32Of(value: number | undefined, name: string): number {
   return integerOf(value, 0, name, INT32_MIN, INT32_MAX);
 }
@@ -220,6 +235,7 @@ function makeRecord(
     propertiesSize,
     appendPropertyCrc,
     size: recordSize(version, sysFlag, body.length, topic.bytes.length, propertiesSize),
+    messages: (sysFlag & INNER_BATCH_FLAG) === 0 ? 1 : innerBatchSize(text),
     wait: envelope.wait,
     tags: properties.tags,
     tagsCode: tagsCodeOf(properties.tags),

@@ -46,7 +46,7 @@ export class PutResult {
 
   /** Messages stored: 1, or the members of the batch. */
   get messageCount(): number {
-    return this.#records.length;
+    return messagesOf(this.#records);
   }
 
   /** RocketMQ's offset message id; of a batch the ids of its members, joined by commas. */
@@ -63,4 +63,11 @@ export class PutResult {
     }
     return this.#messageId;
   }
+}
+
+/** Messages in all records. */
+export function messagesOf(records: readonly OutgoingRecord[]): number {
+  let messages = 0;
+  for (const record of records) messages += record.messages;
+  return messages;
 }

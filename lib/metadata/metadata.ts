@@ -18,7 +18,7 @@ import { hasCode } from "../io/system_error.ts";
 import { ConsumerOffsets, type OffsetsContext } from "./consumer_offsets.ts";
 import { DelayOffsets } from "./delay_offsets.ts";
 import { GroupTable } from "./group_table.ts";
-import { TopicTable } from "./topic_table.ts";
+import { TopicTable, type TopicTableContext } from "./topic_table.ts";
 
 export class Metadata {
   readonly topics: TopicTable;
@@ -27,7 +27,7 @@ export class Metadata {
   readonly delayOffsets: DelayOffsets;
   readonly #context: OffsetsContext;
 
-  constructor(context: OffsetsContext) {
+  constructor(context: OffsetsContext & TopicTableContext) {
     this.#context = context;
     this.topics = new TopicTable(context);
     this.groups = new GroupTable(context);

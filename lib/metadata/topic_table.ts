@@ -1,7 +1,7 @@
 /**
  * Topics and their settings, in `config/topics.json`. RocketMQ: `TopicConfigManager`, `TopicConfig`.
  *
- * The store itself looks at none of them: it takes messages of any topic and queue. They are for those
+ * The store itself looks at no other than `queue.type`: it takes messages of any topic and queue. They are for those
  * who send and receive, and for a broker that takes the store over.
  *
  * @module
@@ -77,15 +77,38 @@ const DEFAULTS: Omit<TopicConfig, "topicName"> = {
 /** Queues that a producer asks for (`defaultTopicQueueNums` of its client). */
 const CLIENT_QUEUES = 4;
 
+export interface TopicTableContext extends TableContext {
+  /** Of what type the queues are that a topic has; `undefined` if it has none. */
+  readonly queueTypeOf?: (topic: string) => QueueType | undefined;
+}
+
+/** Values of the attribute `queue.type`: a unit for each message, or for each record. */
+export type QueueType = "SimpleCQ" | "BatchCQ";
+
+const QUEUE_TYPE = "queue.type";
+
+/** What the queues of a topic are, by its attributes. RocketMQ: `QueueTypeUtils.getCQType`. */
+export function queueTypeIn(attributes: Attributes): QueueType {
+  return attributes[QUEUE_TYPE] === "BatchCQ" ? "BatchCQ" : "SimpleCQ";
+}
+
 export class TopicTable extends ConfigTable {
   #topics = new ConfigEntries<TopicConfig>();
+  readonly #queueTypeOf: (topic: string) => QueueType | undefined;
 
-  constructor(context: TableContext) {
+  constructor(context: TopicTableContext) {
     super(context, "topics.json");
+    this.#queueTypeOf = context.queueTypeOf ?? (() => undefined);
   }
 
   get(name: string): TopicConfig | undefined {
     return this.#topics.get(name)?.config;
+  }
+
+  /** Of what type its queues are to be; `undefined` without settings. */
+  queueTypeOf(name: string): QueueType | undefined {
+    const config = this.get(name);
+    return config && queueTypeIn(config.attributes);
   }
 
   /** All of them, by name. */
@@ -109,7 +132,9 @@ export class TopicTable extends ConfigTable {
       ...(before?.config ?? DEFAULTS),
       ...settingsOf(rest, FIELDS, `topic "${name}"`),
       topicName: name,
-      attributes: changeAttributes(before?.config.attributes, changes, TOPIC_ATTRIBUTES),
+      attributes: before
+        ? changeAttributes(before.config.attributes, changes, TOPIC_ATTRIBUTES)
+        : this.#attributesFor(name, changes),
     };
     this.#set(config, before?.object);
     await this.flush();
@@ -130,7 +155,8 @@ export class TopicTable extends ConfigTable {
     if (there) return there;
     this.context.checkWritable();
     checkName("topic", name);
-    const config = { ...this.#defaultsFor(name, queues), topicName: name };
+    const attributes = this.#attributesFor(name, {});
+    const config = { ...this.#defaultsFor(name, queues), attributes, topicName: name };
     this.#set(config, undefined);
     await this.flush();
     return config;
@@ -150,6 +176,17 @@ export class TopicTable extends ConfigTable {
     this.changed();
     await this.flush();
     return true;
+  }
+
+  /** Of a new topic, which may have queues all the same: they stay what they are. */
+  #attributesFor(name: string, changes: AttributeChanges): Attributes {
+    const attributes = changeAttributes(undefined, changes, TOPIC_ATTRIBUTES);
+    const there = this.#queueTypeOf(name);
+    if (there === undefined || there === queueTypeIn(attributes)) return attributes;
+    if (attributes[QUEUE_TYPE] === undefined) return { ...attributes, [QUEUE_TYPE]: there };
+    throw new RangeError(
+      `Cannot make topic "${name}" with ${QUEUE_TYPE} "${attributes[QUEUE_TYPE]}": its queues are there, and are ${there}`,
+    );
   }
 
   #defaultsFor(name: string, queues: number): Omit<TopicConfig, "topicName"> {

@@ -7,11 +7,17 @@
 
 import type { Blocked } from "../commit_log/append_gate.ts";
 import { type Appended, type CommitLog, noSpaceRefusal } from "../commit_log/commit_log.ts";
-import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
+import type { MessageQueue } from "../consume_queue/message_queue.ts";
 import { PutError, type StoreError } from "../errors.ts";
 import type { Clock, Timer } from "../io/clock.ts";
 import { parseHost } from "../message/host.ts";
+import {
+  innerBatchOf,
+  isInnerBatch,
+  wantsInnerBatch,
+  withInnerBase,
+} from "../message/inner_batch.ts";
 import {
   LIGHT_QUEUE_ID,
   LIGHT_QUEUE_PREFIX,
@@ -27,12 +33,13 @@ import {
   type Violation,
 } from "../message/message_rules.ts";
 import {
+  INNER_BATCH_MAX,
   type OutgoingRecord,
   prepareBatch,
   prepareRecord,
   type RecordDefaults,
 } from "../message/outgoing_record.ts";
-import { PutResult } from "../message/put_result.ts";
+import { messagesOf, PutResult } from "../message/put_result.ts";
 import { QUEUE_OFFSET_MAX } from "../message/record_layout.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { Refusals } from "../segment/waiters.ts";
@@ -56,7 +63,7 @@ export interface PutPathContext {
 const QUEUE_OFFSET_PUT_END = QUEUE_OFFSET_MAX - 2 ** 24;
 
 const NO_NAMES: readonly string[] = [];
-const NO_QUEUES: readonly ConsumeQueue[] = [];
+const NO_QUEUES: readonly MessageQueue[] = [];
 
 export class PutPath {
   readonly #context: PutPathContext;
@@ -97,7 +104,10 @@ export class PutPath {
   put(message: Message, refusal: string | undefined): Promise<PutResult> {
     try {
       this.#admit(refusal);
-      if (this.#options.brokerChecks) refuseIf(brokerViolation(message));
+      if (this.#options.brokerChecks) {
+        const isInner = isInnerBatch(message.sysFlag ?? 0);
+        refuseIf(brokerViolation(message, isInner && this.#context.queues.isBatch(message.topic)));
+      }
       const record = prepareRecord(message, this.#defaults());
       refuseIf(storeViolation(record, this.#limits));
       return this.#append([record], record.wait);
@@ -110,6 +120,11 @@ export class PutPath {
     try {
       this.#admit(refusal);
       if (this.#options.brokerChecks) refuseIf(batchViolation(batch));
+      if (wantsInnerBatch(batch) && this.#context.queues.isBatch(batch.topic)) {
+        const record = prepareRecord(innerBatchOf(batch), this.#defaults());
+        refuseIf(storeViolation(record, this.#limits));
+        return this.#append([record], record.wait);
+      }
       const records = prepareBatch(batch, this.#defaults());
       refuseIf(storeViolation(records, this.#limits));
       return this.#append(records, records[0]?.wait ?? true);
@@ -178,6 +193,7 @@ export class PutPath {
   #append(records: readonly OutgoingRecord[], wait: boolean): Promise<PutResult> {
     const [first] = records as readonly [OutgoingRecord];
     const lightNames = this.#lightQueuesOf(records);
+    if (isInnerBatch(first.sysFlag)) refuseIf(this.#innerBatchViolation(first));
     const held = this.#heldUntil(first.topic, lightNames);
     if (held) return this.#appendAfter(held, keptOf(records), wait);
     const queue = this.#context.queues.findOrCreate(first.topic, first.queueId);
@@ -217,12 +233,12 @@ export class PutPath {
   /** Appends, or hurries what that has to wait for. */
   #tryAppend(
     records: readonly OutgoingRecord[],
-    queue: ConsumeQueue,
-    lightQueues: readonly ConsumeQueue[],
+    queue: MessageQueue,
+    lightQueues: readonly MessageQueue[],
     wait: boolean,
   ): Promise<PutResult> | Blocked {
     const { log, flushQueues } = this.#context;
-    const placed = lightQueues.length === 0 ? records : withOffsets(records, lightQueues);
+    const placed = placedIn(queue, lightQueues, records);
     const size = sizeOf(placed);
     const appended = log.append(placed, size, queue);
     if (appended === "buffer") log.makeRoom();
@@ -230,7 +246,7 @@ export class PutPath {
     if (typeof appended === "string") return appended;
     for (const lightQueue of lightQueues) lightQueue.nextOffset++;
     const { put } = queue;
-    put.messages += records.length;
+    put.messages += messagesOf(records);
     put.bytes += size;
     put.puts++;
     return this.#acknowledge(placed, size, appended, wait);
@@ -268,7 +284,7 @@ export class PutPath {
     const { enableLmq, enableMultiDispatch, enableLmqQuota } = this.#options;
     const { maxLmqConsumeQueueNum, maxMessageSize } = this.#options;
     const [record, ...more] = records as readonly [OutgoingRecord, ...OutgoingRecord[]];
-    if (!enableLmq || more.length > 0) return NO_NAMES;
+    if (!enableLmq || more.length > 0 || isInnerBatch(record.sysFlag)) return NO_NAMES;
     const names = lightQueuesOf(record);
     if (names.length === 0) return NO_NAMES;
     const wrong = names.find((name) => !name.startsWith(LIGHT_QUEUE_PREFIX) || name.includes("/"));
@@ -300,9 +316,22 @@ export class PutPath {
     return names;
   }
 
-  #lightQueues(names: readonly string[]): readonly ConsumeQueue[] {
+  #lightQueues(names: readonly string[]): readonly MessageQueue[] {
     if (names.length === 0) return NO_QUEUES;
     return names.map((name) => this.#context.queues.findOrCreate(name, LIGHT_QUEUE_ID));
+  }
+
+  /** What a store asks of an inner batch, whoever checked it. */
+  #innerBatchViolation(record: OutgoingRecord): Violation | undefined {
+    const illegal = (reason: string): Violation => ({ status: "MESSAGE_ILLEGAL", reason });
+    if (!this.#context.queues.isBatch(record.topic)) {
+      return illegal("sysFlag says inner batch, but the topic's queue type is not BatchCQ");
+    }
+    if (record.messages === 0) {
+      return illegal(`its property INNER_NUM is no number from 1 to ${INNER_BATCH_MAX}`);
+    }
+    // The offset makes the record longer: at most so much.
+    return storeViolation(withInnerBase(record, Number.MAX_SAFE_INTEGER), this.#limits);
   }
 
   #acknowledge(
@@ -311,7 +340,7 @@ export class PutPath {
     appended: Appended,
     wait: boolean,
   ): Promise<PutResult> {
-    this.counters.messagesPut += records.length;
+    this.counters.messagesPut += messagesOf(records);
     this.counters.bytesPut += size;
     const { pipeline } = this.#context.log;
     const promised = pipeline.promised(wait);
@@ -339,7 +368,7 @@ function refuseIf(violation: Violation | undefined): void {
 }
 
 /** Only a damaged store comes so far. */
-function refuseIfFull({ nextOffset, topic, queueId }: ConsumeQueue): void {
+function refuseIfFull({ nextOffset, topic, queueId }: MessageQueue): void {
   if (nextOffset < QUEUE_OFFSET_PUT_END) return;
   const reason = `queue ${topic}/${queueId} ends at ${nextOffset}: it holds no more`;
   refuseIf({ status: "MESSAGE_ILLEGAL", reason });
@@ -350,10 +379,15 @@ function keptOf(records: readonly OutgoingRecord[]): OutgoingRecord[] {
   return records.map((record) => ({ ...record, body: Buffer.from(record.body) }));
 }
 
-function withOffsets(
+/** The records as they are to be written, with the places that they say of themselves. */
+function placedIn(
+  queue: MessageQueue,
+  lightQueues: readonly MessageQueue[],
   records: readonly OutgoingRecord[],
-  lightQueues: readonly ConsumeQueue[],
-): OutgoingRecord[] {
+): readonly OutgoingRecord[] {
+  const [first] = records as readonly [OutgoingRecord];
+  if (isInnerBatch(first.sysFlag)) return [withInnerBase(first, queue.nextOffset)];
+  if (lightQueues.length === 0) return records;
   const offsets = lightQueues.map(({ nextOffset }) => nextOffset);
   return records.map((record) => withLightQueueOffsets(record, offsets));
 }

@@ -6,8 +6,10 @@
  */
 
 import type { CommitLog } from "../commit_log/commit_log.ts";
-import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
+import { BatchQueue } from "../consume_queue/batch_queue.ts";
+import { batchBase, batchMessages } from "../consume_queue/batch_unit.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
+import type { MessageQueue } from "../consume_queue/message_queue.ts";
 import {
   isFiller,
   isMarkedLost,
@@ -80,6 +82,8 @@ export interface GetResult {
    * that is kept keeps up to twice the bytes of all.
    */
   readonly messages: readonly StoredMessage[];
+  /** How many messages these are: an inner batch is many. */
+  readonly messageCount: number;
   /** Bytes of the records. */
   readonly bytes: number;
   /** What was read is far behind the end of the log: a replica could serve it. */
@@ -172,7 +176,9 @@ export class MessageReader {
 class Scan {
   readonly #context: ReaderContext;
   readonly #check: RecordCheckOptions;
-  readonly #queue: ConsumeQueue;
+  readonly #queue: MessageQueue;
+  /** It has a unit for each record, which may hold many messages. */
+  readonly #isBatch: boolean;
   /** Its topic in UTF-8. */
   readonly #topic: Uint8Array;
   readonly #offset: QueueOffset;
@@ -183,6 +189,8 @@ class Scan {
   readonly #inMemoryBytes: number;
   readonly #window: RecordWindow;
   readonly #messages: StoredMessage[] = [];
+  /** Messages in these records. */
+  #count = 0;
   #bytes = 0;
   #next: QueueOffset;
   #pulled: PhysicalOffset = 0;
@@ -190,10 +198,11 @@ class Scan {
   #skipTo: PhysicalOffset = 0;
   #missed: "NO_MATCHED_MESSAGE" | "MESSAGE_WAS_REMOVING" = "NO_MATCHED_MESSAGE";
 
-  constructor(context: ReaderContext, queue: ConsumeQueue, request: GetRequest) {
+  constructor(context: ReaderContext, queue: MessageQueue, request: GetRequest) {
     this.#context = context;
     this.#check = checkOptionsOf(context);
     this.#queue = queue;
+    this.#isBatch = queue instanceof BatchQueue;
     this.#topic = topicOf(queue.topic).bytes;
     this.#offset = request.offset;
     this.#next = request.offset;
@@ -210,12 +219,12 @@ class Scan {
   }
 
   async run(): Promise<GetResult> {
-    const { min, max, unitsPerFile } = this.#queue;
+    const { min, max, unitBytes } = this.#queue;
     const filterBytes = Math.max(
       this.#context.options.maxFilterMessageSize,
-      this.#maxMessages * UNIT_BYTES,
+      this.#maxMessages * unitBytes,
     );
-    const unitsEnd = this.#offset + Math.ceil(filterBytes / UNIT_BYTES);
+    const unitsEnd = this.#offset + Math.ceil(filterBytes / unitBytes);
     // Without a filter each unit is a hit; one more tells that the batch is full.
     const unitsPerRead = this.#filter
       ? UNITS_PER_READ_MAX
@@ -227,26 +236,50 @@ class Scan {
       files < this.#context.options.travelCqFileNumWhenGetMessage
     ) {
       files++;
-      const fileEnd = this.#next - (this.#next % unitsPerFile) + unitsPerFile;
+      const fileEnd = this.#fileEnd();
       const end = Math.min(max, fileEnd, unitsEnd);
       if (this.#next >= end) break;
       let full = false;
-      while (this.#next < end && !full) {
+      for (let page = 0; this.#next < end && !full; page++) {
+        if (page > 0 && (await this.#isFileOver())) break;
         const units = await this.#units(Math.min(unitsPerRead, end - this.#next));
         if (!units && this.#messages.length === 0) {
           // Many files may be missing in a row.
           const next = Math.min(this.#queue.heldFrom(fileEnd), max);
           return this.#answer("OFFSET_FOUND_NULL", next, min, max);
         }
-        full = !units || (await this.#take(units));
+        const missing = units && this.#missingBefore(units);
+        if (missing !== undefined) return this.#answer("OFFSET_FOUND_NULL", missing, min, max);
+        full = !units || (await this.#take(units, end));
       }
     }
     return this.#answer(this.#messages.length > 0 ? "FOUND" : this.#missed, this.#next, min, max);
   }
 
+  /** Behind the messages of the queue file that holds the next one; of a batch queue nobody knows it. */
+  #fileEnd(): QueueOffset {
+    if (!("unitsPerFile" in this.#queue)) return this.#queue.max;
+    const { unitsPerFile } = this.#queue;
+    return this.#next - (this.#next % unitsPerFile) + unitsPerFile;
+  }
+
+  /** Whether a batch queue goes on in its next file. */
+  async #isFileOver(): Promise<boolean> {
+    const queue = this.#queue;
+    return queue instanceof BatchQueue && (await queue.startsFile(this.#next));
+  }
+
+  /** Where a batch queue goes on, if its file with the next message is missing. */
+  #missingBefore(units: Buffer): QueueOffset | undefined {
+    if (!this.#isBatch || this.#count > 0 || !this.#isUnit(units, 0)) return undefined;
+    const base = batchBase(units, 0);
+    return base > this.#next ? base : undefined;
+  }
+
   async #units(count: number): Promise<Buffer | undefined> {
     try {
       const units = await this.#queue.unitsAsTheyAre(this.#next, count);
+      if (this.#filter) await this.#queue.extension?.resolve(units);
       return units.length > 0 ? units : undefined;
     } catch (error) {
       // A missing queue file is an answer of its own; a failed read is not.
@@ -255,16 +288,26 @@ class Scan {
     }
   }
 
-  /** @returns Whether the batch is full. */
-  async #take(units: Buffer): Promise<boolean> {
+  #isUnit(units: Buffer, at: number): boolean {
+    const queue = this.#queue;
+    return queue instanceof BatchQueue ? queue.isUnitAt(units, at, this.#next) : isUnit(units, at);
+  }
+
+  /** @returns Whether the batch is full, or the next message is none before `end`. */
+  async #take(units: Buffer, end: QueueOffset): Promise<boolean> {
     const first = this.#next;
-    for (let at = 0; at < units.length; at += UNIT_BYTES) {
-      const queueOffset = first + at / UNIT_BYTES;
-      if (!isUnit(units, at)) return this.#stopAt(queueOffset, this.#damagedUnit(queueOffset));
+    const { unitBytes } = this.#queue;
+    for (let at = 0; at < units.length; at += unitBytes) {
+      if (!this.#isUnit(units, at)) {
+        return this.#stopAt(this.#next, await this.#damagedUnit(this.#next));
+      }
+      const queueOffset = this.#isBatch ? batchBase(units, at) : first + at / UNIT_BYTES;
+      const messages = this.#isBatch ? batchMessages(units, at) : 1;
+      if (queueOffset >= end) return true;
       const place = unitPlace(units, at);
-      if (this.#isFull(place) || this.#bytes >= this.#maxBytes) return true;
+      if (this.#isFull(place, messages) || this.#bytes >= this.#maxBytes) return true;
       this.#pulled = place.offset;
-      this.#next = queueOffset + 1;
+      this.#next = queueOffset + messages;
       if (place.offset < this.#skipTo) continue;
       if (isFiller(units, at)) {
         this.#missed = "MESSAGE_WAS_REMOVING";
@@ -293,7 +336,7 @@ class Scan {
         // A unit of the schedule topic has no room for the mark: it tells a time.
         const mayBeLost = isMarkedLost(units, at) || this.#queue.topic === SCHEDULE_TOPIC;
         if (!mayBeLost || !(await this.#isLost(message, place, queueOffset))) {
-          return this.#stopAt(queueOffset, this.#damagedUnit(queueOffset, message));
+          return this.#stopAt(queueOffset, await this.#damagedUnit(queueOffset, message));
         }
         this.#missed = "MESSAGE_WAS_REMOVING";
         continue;
@@ -303,6 +346,7 @@ class Scan {
         continue;
       }
       this.#messages.push(message);
+      this.#count += messages;
       this.#bytes += place.size;
       this.#skipTo = 0;
     }
@@ -310,10 +354,10 @@ class Scan {
   }
 
   /** `DefaultMessageStore.isTheBatchFull`. */
-  #isFull({ offset, size }: RecordPlace): boolean {
-    const count = this.#messages.length;
+  #isFull({ offset, size }: RecordPlace, messages: number): boolean {
+    const count = this.#count;
     if (count === 0) return false;
-    if (count + 1 > this.#maxMessages || this.#bytes + size > this.#maxBytes) return true;
+    if (count + messages > this.#maxMessages || this.#bytes + size > this.#maxBytes) return true;
     const { options } = this.#context;
     const recent = this.#maxPhysical - offset <= this.#inMemoryBytes;
     return recent
@@ -328,7 +372,8 @@ class Scan {
   }
 
   *#following(units: Buffer, from: number): Generator<RecordPlace> {
-    for (let at = from + UNIT_BYTES; at < units.length && isUnit(units, at); at += UNIT_BYTES) {
+    const { unitBytes } = this.#queue;
+    for (let at = from + unitBytes; at < units.length && isUnit(units, at); at += unitBytes) {
       if (isFiller(units, at) || (this.#filter && !this.#mayPass(this.#filter, units, at)))
         continue;
       yield unitPlace(units, at);
@@ -405,7 +450,7 @@ class Scan {
     );
   }
 
-  #damagedUnit(queueOffset: QueueOffset, found?: StoredMessage): StoreError {
+  async #damagedUnit(queueOffset: QueueOffset, found?: StoredMessage): Promise<StoreError> {
     const { topic, queueId } = this.#queue;
     return new StoreError(
       "STORE_QUEUE_DAMAGED",
@@ -415,7 +460,7 @@ class Scan {
           : "no record"
       }`,
       {
-        ...this.#queue.placeOf(queueOffset),
+        ...(await this.#queue.placeOf(queueOffset)),
         ...(found ? { offset: found.physicalOffset } : {}),
       },
     );
@@ -430,6 +475,7 @@ class Scan {
     return {
       ...answer(status, next, min, max),
       messages: this.#messages,
+      messageCount: this.#count,
       bytes: this.#bytes,
       suggestPullingFromSlave: this.#maxPhysical - this.#pulled > this.#inMemoryBytes,
     };
@@ -453,13 +499,14 @@ function answer(
     minOffset,
     maxOffset,
     messages: [],
+    messageCount: 0,
     bytes: 0,
     suggestPullingFromSlave: false,
   };
 }
 
 /** Where the message says that it is in the queue, its own or a light one that it entered. */
-function offsetsIn(message: StoredMessage, { topic, queueId }: ConsumeQueue): QueueOffset[] {
+function offsetsIn(message: StoredMessage, { topic, queueId }: MessageQueue): QueueOffset[] {
   if (message.topic === topic) return message.queueId === queueId ? [message.queueOffset] : [];
   const names = message.properties?.get(PROPERTY_INNER_MULTI_DISPATCH)?.split(",") ?? [];
   const offsets = message.properties?.get(PROPERTY_INNER_MULTI_QUEUE_OFFSET)?.split(",") ?? [];

@@ -7,10 +7,8 @@
  * @module
  */
 
+import { isAddress } from "../consume_queue/queue_unit.ts";
 import { javaStringHash } from "../message/java_string.ts";
-
-/** Tags codes at or below are addresses of the queue's extension (`ConsumeQueueExt.MAX_ADDR`). */
-const EXT_ADDRESS_HIGH_MAX = -2;
 
 export class TagFilter {
   readonly #tags: ReadonlySet<string>;
@@ -33,12 +31,12 @@ export class TagFilter {
   }
 
   /**
-   * Whether a unit's message may have one of the tags.
+   * Whether a unit's message may have one of the tags; one whose tags are not known may.
    *
    * @param tagsCodeHigh Upper 32 bits of the tags code, signed, and `tagsCodeLow` the lower ones.
    */
   mayPass(tagsCodeHigh: number, tagsCodeLow: number): boolean {
-    return tagsCodeHigh <= EXT_ADDRESS_HIGH_MAX || this.#hashes.has(tagsCodeLow);
+    return isAddress(tagsCodeHigh) || this.#hashes.has(tagsCodeLow);
   }
 
   passes(tags: string | undefined): boolean {

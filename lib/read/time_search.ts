@@ -8,15 +8,18 @@
  *
  * Store times rise with the offsets, so a binary search over the units needs few of them; each costs
  * a read of the head of its record. (RocketMQ's clock may go back: in a log of its own the answer is
- * then one of those that fit.) Units that lead to no message, since it is lost or its file is gone,
+ * then one of those that fit.) The messages of one record were stored together: asked for one of them, the first is the answer.
+ * Units that lead to no message, since it is lost or its file is gone,
  * have no time: the next message behind them stands for them.
  *
  * @module
  */
 
 import type { CommitLog } from "../commit_log/commit_log.ts";
-import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
-import { isFiller, isUnit, UNIT_BYTES, unitOffset } from "../consume_queue/queue_unit.ts";
+import { BatchQueue } from "../consume_queue/batch_queue.ts";
+import { batchBase, batchMessages } from "../consume_queue/batch_unit.ts";
+import type { MessageQueue } from "../consume_queue/message_queue.ts";
+import { isFiller, isUnit, unitOffset } from "../consume_queue/queue_unit.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
 
 /** `"lower"`: the first message stored then or later; `"upper"`: the last one stored then or before. */
@@ -41,9 +44,11 @@ interface TimeSearchContext {
   readonly visible: () => PhysicalOffset;
 }
 
-/** A message and its store time. */
+/** A message, or those that one record holds, and the store time. */
 interface Timed {
   readonly offset: QueueOffset;
+  /** Behind the last of them. */
+  readonly end: QueueOffset;
   readonly time: number;
 }
 
@@ -60,7 +65,7 @@ export class TimeSearch {
    * @throws {StoreError} `STORE_IO`.
    */
   async offsetByTime(
-    queue: ConsumeQueue,
+    queue: MessageQueue,
     timestamp: number,
     boundary: TimeBoundary,
   ): Promise<QueueOffset> {
@@ -76,7 +81,7 @@ export class TimeSearch {
         found && (boundary === "lower" ? found.time < timestamp : found.time <= timestamp);
       if (isLeft) {
         left = found.offset;
-        low = found.offset + 1;
+        low = found.end;
       } else {
         right = found?.offset ?? right;
         high = middle;
@@ -87,7 +92,7 @@ export class TimeSearch {
   }
 
   /** Store time of message `offset`, in ms; `undefined` if there is no such message. */
-  async timeOf(queue: ConsumeQueue, offset: QueueOffset): Promise<number | undefined> {
+  async timeOf(queue: MessageQueue, offset: QueueOffset): Promise<number | undefined> {
     const found = await this.#firstTimed(queue, offset, offset + 1);
     return found?.time;
   }
@@ -100,7 +105,7 @@ export class TimeSearch {
 
   /** The first message from `from` on, and before `end`, that tells its time. */
   async #firstTimed(
-    queue: ConsumeQueue,
+    queue: MessageQueue,
     from: QueueOffset,
     end: QueueOffset,
   ): Promise<Timed | undefined> {
@@ -110,11 +115,18 @@ export class TimeSearch {
       const units = await queue.unitsAsTheyAre(offset, Math.min(PAGE_UNITS, end - offset));
       // Its file was deleted just now: the next round begins behind it.
       if (units.length === 0 && offset >= queue.min) return undefined;
-      for (let at = 0; at < units.length; at += UNIT_BYTES, offset++) {
-        if (isFiller(units, at) || !isUnit(units, at)) continue;
+      const isBatch = queue instanceof BatchQueue;
+      let next = offset;
+      for (let at = 0; at < units.length; at += queue.unitBytes) {
+        const isWhole = isBatch ? queue.isUnitAt(units, at, next) : isUnit(units, at);
+        const first = isBatch && isWhole ? batchBase(units, at) : next;
+        next = first + (isBatch && isWhole ? batchMessages(units, at) : 1);
+        if (first >= end) return undefined;
+        if (!isWhole || isFiller(units, at)) continue;
         const time = await this.#timeAt(unitOffset(units, at));
-        if (time !== undefined) return { offset, time };
+        if (time !== undefined) return { offset: first, end: next, time };
       }
+      offset = next;
     }
     return undefined;
   }

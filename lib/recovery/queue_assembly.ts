@@ -23,11 +23,14 @@
  * @module
  */
 
-import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
+import { BatchQueue } from "../consume_queue/batch_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
+import { appendRecord, type MessageQueue } from "../consume_queue/message_queue.ts";
 import { LOST_TAGS_CODE, lostUnit } from "../consume_queue/queue_unit.ts";
 import { queuesOf } from "../dispatch/dispatcher.ts";
 import type { DispatchRequest } from "../message/dispatch_request.ts";
+import { isInnerBatch } from "../message/inner_batch.ts";
+import { INNER_BATCH_MAX } from "../message/outgoing_record.ts";
 import { SCHEDULE_TOPIC } from "../message/property_names.ts";
 import { RECORD_SIZE_MIN } from "../message/record_layout.ts";
 import { takesQueueOffset } from "../message/sys_flag.ts";
@@ -47,9 +50,9 @@ export interface QueueAssemblyContext {
   readonly units: "complete" | "vouched" | "unvouched" | "none";
   readonly unitsEnd: PhysicalOffset;
   /** Queues that are to be rebuilt from the whole log; those that turn out to need it join them. */
-  readonly suspects: Set<ConsumeQueue>;
+  readonly suspects: Set<MessageQueue>;
   /** Whether a queue is to be assembled. */
-  readonly wanted: (queue: ConsumeQueue) => boolean;
+  readonly wanted: (queue: MessageQueue) => boolean;
 }
 
 /** A place that a record claims in a queue. */
@@ -68,9 +71,9 @@ export class QueueAssembly {
   readonly misplaced = new Set<PhysicalOffset>();
   readonly #context: QueueAssemblyContext;
   /** Claims that wait for the next record of their queue. */
-  readonly #waiting = new Map<ConsumeQueue, Claim>();
+  readonly #waiting = new Map<MessageQueue, Claim>();
   /** Queues that were given a unit. */
-  readonly #met = new Set<ConsumeQueue>();
+  readonly #met = new Set<MessageQueue>();
   /** Bytes so far that may have been messages of any queue. */
   #missingBytes = 0;
 
@@ -102,7 +105,9 @@ export class QueueAssembly {
 
   #addTo(topic: string, queueId: number, offset: QueueOffset, request: DispatchRequest): void {
     const { queues, units, wanted } = this.#context;
-    const queue = queues.findOrCreate(topic, queueId);
+    // An inner batch is in batch queues only.
+    const unsaid = isInnerBatch(request.sysFlag) ? "BatchCQ" : "SimpleCQ";
+    const queue = queues.findOrCreate(topic, queueId, unsaid);
     if (!wanted(queue)) return;
     const next = queues.deleted.nextOf(topic, queueId);
     if (next > 0 && !queue.exists && offset >= next) queue.startAt(next);
@@ -120,19 +125,20 @@ export class QueueAssembly {
     for (const [queue, claim] of this.#waiting) {
       const missing = claim.offset - queue.max;
       const isLikely =
-        missing <= Math.max(this.#missingMax, UNEXPLAINED_MAX) && !isBehind(queue, claim);
+        missing <= Math.max(this.#missingMax * mostIn(queue), UNEXPLAINED_MAX) &&
+        !isBehind(queue, claim);
       if (queue.max === 0 || isLikely) this.#believe(queue, claim);
       else this.#disbelieve(claim);
     }
     this.#waiting.clear();
   }
 
-  /** No more messages can be missing. */
+  /** No more records can be missing. */
   get #missingMax(): number {
     return Math.floor(this.#missingBytes / RECORD_SIZE_MIN);
   }
 
-  #confirm(queue: ConsumeQueue, { offset, request }: Claim): void {
+  #confirm(queue: MessageQueue, { offset, request }: Claim): void {
     if (offset < queue.min) {
       // The file that held its unit is gone.
       this.#context.suspects.add(queue);
@@ -144,7 +150,7 @@ export class QueueAssembly {
     else this.#append(queue, request);
   }
 
-  #claim(queue: ConsumeQueue, claim: Claim): void {
+  #claim(queue: MessageQueue, claim: Claim): void {
     const { offset, request } = claim;
     const waiting = this.#waiting.get(queue);
     if (offset < queue.max) {
@@ -164,7 +170,7 @@ export class QueueAssembly {
     }
   }
 
-  #wait(queue: ConsumeQueue, claim: Claim): void {
+  #wait(queue: MessageQueue, claim: Claim): void {
     // What is missing may lie in the log before the first record that was added.
     const isUnvouched = this.#context.units === "unvouched" && !this.#met.has(queue);
     if (isUnvouched) this.#context.suspects.add(queue);
@@ -172,13 +178,14 @@ export class QueueAssembly {
   }
 
   /** Gives a claim its place: messages between it and the end of the queue are lost. */
-  #believe(queue: ConsumeQueue, claim: Claim): void {
+  #believe(queue: MessageQueue, claim: Claim): void {
     this.#waiting.delete(queue);
     const { offset, request } = claim;
     const missing = offset - queue.max;
     // Never were so many messages in the log.
-    const isTooMany = missing > request.physicalOffset / RECORD_SIZE_MIN;
-    const isNew = queue.max === 0 && (this.#context.logMin > 0 || missing > this.#missingMax);
+    const isTooMany = missing > (request.physicalOffset / RECORD_SIZE_MIN) * mostIn(queue);
+    const missingMax = this.#missingMax * mostIn(queue);
+    const isNew = queue.max === 0 && (this.#context.logMin > 0 || missing > missingMax);
     if (missing > 0 && isNew) {
       // Its first messages have expired.
       queue.startAt(offset);
@@ -190,7 +197,7 @@ export class QueueAssembly {
     this.#append(queue, request);
   }
 
-  #drop(queue: ConsumeQueue, waiting: Claim): void {
+  #drop(queue: MessageQueue, waiting: Claim): void {
     this.#waiting.delete(queue);
     this.#disbelieve(waiting);
   }
@@ -202,26 +209,36 @@ export class QueueAssembly {
   }
 
   /** Gives the lost messages before `offset` their units. */
-  #fill(queue: ConsumeQueue, offset: QueueOffset, next: DispatchRequest): void {
+  #fill(queue: MessageQueue, offset: QueueOffset, next: DispatchRequest): void {
     const { physicalOffset, size } = next;
     const fileStart = physicalOffset - (physicalOffset % this.#context.logFileSize);
     const isNextFile = fileStart > 0 && queue.maxPhysicalOffset <= fileStart;
     const tagsCode = queue.topic === SCHEDULE_TOPIC ? next.tagsCode : LOST_TAGS_CODE;
     const unit = isNextFile ? lostUnit(fileStart) : ([physicalOffset, size, tagsCode] as const);
     while (queue.max < offset) {
-      queue.append(queue.max, ...unit);
+      if (queue instanceof BatchQueue) {
+        const messages = Math.min(offset - queue.max, INNER_BATCH_MAX);
+        queue.append(queue.max, ...unit, next.storeTimestamp, messages);
+      } else {
+        queue.append(queue.max, ...unit);
+      }
       this.unwritten++;
     }
   }
 
-  #append(queue: ConsumeQueue, { physicalOffset, size, tagsCode }: DispatchRequest): void {
-    queue.append(queue.max, physicalOffset, size, tagsCode);
+  #append(queue: MessageQueue, request: DispatchRequest): void {
+    appendRecord(queue, queue.max, request);
     this.#met.add(queue);
     this.unwritten++;
   }
 }
 
+/** Messages that one record may be in the queue. */
+function mostIn(queue: MessageQueue): number {
+  return queue instanceof BatchQueue ? INNER_BATCH_MAX : 1;
+}
+
 /** Whether a later record of the log has its place already: units lie in the order of the log. */
-function isBehind(queue: ConsumeQueue, { request }: Claim): boolean {
+function isBehind(queue: MessageQueue, { request }: Claim): boolean {
   return request.physicalOffset < queue.maxPhysicalOffset;
 }

@@ -30,7 +30,7 @@ import {
 } from "../checkpoint/store_checkpoint.ts";
 import { noteFailedSync } from "../checkpoint/sync_failed_file.ts";
 import { findNextRecord, type ScanStep, scanLog } from "../commit_log/log_scanner.ts";
-import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
+import { type MessageQueue, messagesIn } from "../consume_queue/message_queue.ts";
 import { isFiller, unitOffset, unitSize } from "../consume_queue/queue_unit.ts";
 import type { Dispatched } from "../dispatch/dispatcher.ts";
 import { StoreError } from "../errors.ts";
@@ -40,7 +40,7 @@ import { inParallel } from "../io/parallel.ts";
 import type { StorePaths } from "../io/store_paths.ts";
 import { type DispatchRequest, dispatchRequestOf } from "../message/dispatch_request.ts";
 import { type HoleCrc, isHoleRecordAt } from "../message/hole_record.ts";
-import { LIGHT_QUEUE_PREFIX } from "../message/light_queues.ts";
+import { isLightQueue } from "../message/light_queues.ts";
 import { checkRecord, type RecordCheckOptions } from "../message/record.ts";
 import { BLANK_SIZE } from "../message/record_layout.ts";
 import type { DelayLevels } from "../message/tags_code.ts";
@@ -179,7 +179,7 @@ class Recovery {
   readonly #context: RecoveryContext;
   readonly #check: RecordCheckOptions;
   /** Queues that do not agree with the log. */
-  readonly #suspects = new Set<ConsumeQueue>();
+  readonly #suspects = new Set<MessageQueue>();
   /** Some queue is lost, nobody knows which: all are rebuilt. */
   #allSuspect = false;
   readonly #left: BadPlace[] = [];
@@ -307,7 +307,7 @@ class Recovery {
     return start;
   }
 
-  async #findEnd(queue: ConsumeQueue, limit: PhysicalOffset): Promise<void> {
+  async #findEnd(queue: MessageQueue, limit: PhysicalOffset): Promise<void> {
     if (!(await queue.findEnd(limit))) this.#suspects.add(queue);
   }
 
@@ -342,10 +342,10 @@ class Recovery {
   }
 
   /** The last unit of a queue must lead to the message that it says, if that can be read. */
-  async #compareLastUnit(queue: ConsumeQueue): Promise<void> {
+  async #compareLastUnit(queue: MessageQueue): Promise<void> {
     const { segments } = this.#store;
     // Units of a light queue lead to records of other topics.
-    if (queue.max === 0 || queue.topic.startsWith(LIGHT_QUEUE_PREFIX)) return;
+    if (queue.max === 0 || isLightQueue(queue.topic)) return;
     const last = queue.foundLast;
     if (!last || last.offset < (segments.minOffset ?? 0)) return;
     const { offset, size } = last;
@@ -357,7 +357,7 @@ class Recovery {
     if (
       record.topic !== queue.topic ||
       record.queueId !== queue.queueId ||
-      record.queueOffset !== queue.max - 1
+      record.queueOffset + messagesIn(queue, record) !== queue.max
     ) {
       this.#suspects.add(queue);
     }
@@ -690,9 +690,12 @@ class Recovery {
   }
 
   /** Files that a killed process deleted from the front of a queue must not come back. */
-  async #syncExpired({ directory, segments: [first] }: ConsumeQueue): Promise<void> {
-    if (this.#store.cleanStop || !first || first.start === 0) return;
-    await this.#syncDirectory(directory);
+  async #syncExpired(queue: MessageQueue): Promise<void> {
+    if (this.#store.cleanStop) return;
+    for (const files of [queue, queue.extension]) {
+      const start = files?.segments[0]?.start ?? 0;
+      if (files && start > 0) await this.#syncDirectory(files.directory);
+    }
   }
 
   async #syncDirectory(path: string): Promise<void> {
@@ -751,6 +754,6 @@ class Recovery {
   }
 }
 
-function nameOf({ topic, queueId }: ConsumeQueue): string {
+function nameOf({ topic, queueId }: MessageQueue): string {
   return `${topic}/${queueId}`;
 }

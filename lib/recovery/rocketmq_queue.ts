@@ -13,6 +13,7 @@ import {
   unitPlace,
   unitSize,
 } from "../consume_queue/queue_unit.ts";
+import type { DispatchRequest } from "../message/dispatch_request.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
 import { SegmentQueue } from "../segment/segment_queue.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
@@ -43,10 +44,11 @@ export class RocketmqQueue {
   readonly #appended = new Map<QueueOffset, RecordPlace>();
   #page: { readonly from: QueueOffset; readonly bytes: Buffer } | undefined;
 
-  constructor(queue: ConsumeQueue, files: OpenFiles, fileSize: number) {
+  constructor(queue: ConsumeQueue, files: OpenFiles) {
     this.topic = queue.topic;
     this.queueId = queue.queueId;
-    this.#segments = new SegmentQueue(queue.directory, fileSize, files, [...queue.segments]);
+    const { directory, unitsPerFile, segments } = queue;
+    this.#segments = new SegmentQueue(directory, unitsPerFile * UNIT_BYTES, files, [...segments]);
     this.#files = queue.segments.map(({ start }) => start / UNIT_BYTES);
   }
 
@@ -73,7 +75,7 @@ export class RocketmqQueue {
   }
 
   /** `putMessagePositionInfo()`. */
-  append(queueOffset: QueueOffset, offset: PhysicalOffset, size: number): void {
+  append(queueOffset: QueueOffset, { physicalOffset: offset, size }: DispatchRequest): void {
     if (offset + size <= this.maxPhysicalOffset) return;
     const last = this.#files.at(-1);
     if (last === undefined) {

@@ -19,6 +19,7 @@
  */
 
 import type { CheckpointLongs } from "../checkpoint/store_checkpoint.ts";
+import { BatchQueue } from "../consume_queue/batch_queue.ts";
 import { queuesOf } from "../dispatch/dispatcher.ts";
 import { type DispatchRequest, dispatchRequestOf } from "../message/dispatch_request.ts";
 import {
@@ -34,6 +35,7 @@ import type { OpenFiles } from "../segment/open_files.ts";
 import type { Segment } from "../segment/segment.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
 import type { BadPlace } from "./log_hole.ts";
+import { RocketmqBatchQueue } from "./rocketmq_batch_queue.ts";
 import { RocketmqQueue } from "./rocketmq_queue.ts";
 import {
   checkAsRocketmq,
@@ -108,7 +110,7 @@ class Simulation {
   readonly #context: RocketmqContext;
   readonly #version: RocketmqVersion;
   readonly #check: RocketmqCheckOptions;
-  readonly #queues = new Map<string, RocketmqQueue>();
+  readonly #queues = new Map<string, RocketmqQueue | RocketmqBatchQueue>();
   /** Last files that hold nothing at all: 5.x deletes them. */
   readonly #emptyFiles = new Set<string>();
   #refusal: string | undefined;
@@ -328,17 +330,20 @@ class Simulation {
   #dispatch(request: DispatchRequest): void {
     const { enableMultiDispatch } = this.#context.options;
     for (const [topic, queueId, offset] of queuesOf(request, enableMultiDispatch)) {
-      this.#queueOf(topic, queueId).append(offset, request.physicalOffset, request.size);
+      this.#queueOf(topic, queueId).append(offset, request);
     }
   }
 
-  #queueOf(topic: string, queueId: number): RocketmqQueue {
+  #queueOf(topic: string, queueId: number): RocketmqQueue | RocketmqBatchQueue {
     const key = `${topic}/${queueId}`;
     let queue = this.#queues.get(key);
     if (!queue) {
-      const { queues } = this.#store;
-      const { fileSize } = queues.context;
-      queue = new RocketmqQueue(queues.findOrCreate(topic, queueId), this.#context.files, fileSize);
+      const { files } = this.#context;
+      const ours = this.#store.queues.findOrCreate(topic, queueId);
+      queue =
+        ours instanceof BatchQueue
+          ? new RocketmqBatchQueue(ours, files)
+          : new RocketmqQueue(ours, files);
       this.#queues.set(key, queue);
     }
     return queue;

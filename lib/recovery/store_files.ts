@@ -12,13 +12,17 @@ import {
   readDeletedTopics,
 } from "../checkpoint/deleted_topics.ts";
 import { type Checkpoint, readCheckpoint } from "../checkpoint/store_checkpoint.ts";
-import { ConsumeQueue, type QueueContext } from "../consume_queue/consume_queue.ts";
-import { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
+import { BATCH_UNIT_BYTES } from "../consume_queue/batch_unit.ts";
+import { ConsumeQueueTable, type TableContext } from "../consume_queue/consume_queue_table.ts";
+import type { ExtensionContext } from "../consume_queue/queue_extension.ts";
+import type { QueueFilesContext } from "../consume_queue/queue_files.ts";
 import { UNIT_BYTES } from "../consume_queue/queue_unit.ts";
 import { StoreError } from "../errors.ts";
 import type { DirectoryEntry, FileStat, FileSystem } from "../io/file_system.ts";
 import { inParallel } from "../io/parallel.ts";
 import type { StorePaths } from "../io/store_paths.ts";
+import type { QueueType } from "../metadata/topic_table.ts";
+import type { ResolvedOptions } from "../options.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
 import { type Segment, segmentName, segmentOf, segmentStart } from "../segment/segment.ts";
 import { SegmentQueue } from "../segment/segment_queue.ts";
@@ -36,16 +40,27 @@ export interface StoreFiles {
   readonly shortFiles: readonly Segment[];
 }
 
+/** What options say of files. */
+export type FileOptions = Pick<
+  ResolvedOptions,
+  | "mappedFileSizeCommitLog"
+  | "mappedFileSizeConsumeQueue"
+  | "mappedFileSizeConsumeQueueExt"
+  | "enableConsumeQueueExt"
+  | "mapperFileSizeBatchConsumeQueue"
+>;
+
 export interface StoreFilesContext {
   readonly fileSystem: FileSystem;
   readonly files: OpenFiles;
   readonly paths: StorePaths;
-  readonly commitLogFileSize: number;
-  readonly consumeQueueFileSize: number;
+  readonly options: FileOptions;
   /** Take the sizes that are found instead. */
   readonly adoptFileSizes: boolean;
   /** Goes on without knowing which topics were deleted, if nobody can tell; without it that is an error. */
   readonly warn?: (warning: string) => void;
+  /** As `TableContext.queueTypeFor`. */
+  readonly queueTypeFor?: (topic: string) => QueueType | undefined;
 }
 
 /**
@@ -55,7 +70,7 @@ export interface StoreFilesContext {
  *   `STORE_CONFIG_DAMAGED` if nobody can tell which topics were deleted.
  */
 export async function listStoreFiles(context: StoreFilesContext): Promise<StoreFiles> {
-  const { fileSystem, files, paths } = context;
+  const { fileSystem, files, paths, options } = context;
   /** Names by identity: through links one file may bear two, and be written to as both. */
   const names = new Map<string, string>();
   const index = await listIndex(fileSystem, paths.index);
@@ -65,46 +80,82 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
   }
   const logFiles = await filesOf(fileSystem, paths.commitLog);
   refuseDoubles(logFiles, names);
-  const queueNames: { readonly topic: string; readonly queueId: number }[] = [];
-  for (const topic of await list(fileSystem, paths.consumeQueue)) {
-    if (topic.kind !== "directory") continue;
-    const directory = join(paths.consumeQueue, topic.name);
-    for (const queue of await list(fileSystem, directory)) {
-      // RocketMQ skips names that are no whole numbers.
-      if (queue.kind !== "directory" || !isQueueId(queue.name)) continue;
-      queueNames.push({ topic: topic.name, queueId: Number(queue.name) });
-    }
+  const queueFolders = await listQueues(fileSystem, paths.consumeQueue);
+  const extensionFolders = await listQueues(fileSystem, paths.queueExtension);
+  const batchFolders = await listQueues(fileSystem, paths.batchQueue);
+  for (const queues of [queueFolders, extensionFolders, batchFolders]) {
+    for (const { folder } of queues.values()) refuseDoubles(folder, names);
   }
-  const queueFolders = queueNames.map((name) => ({ ...name, folder: EMPTY }));
-  await inParallel(queueFolders, async (queue) => {
-    const directory = join(paths.consumeQueue, queue.topic, String(queue.queueId));
-    queue.folder = await filesOf(fileSystem, directory);
-  });
-  for (const { folder } of queueFolders) refuseDoubles(folder, names);
-  const adopt = (size: number, folders: readonly Folder[], unit: number): number =>
-    (context.adoptFileSizes ? usualSize(folders, unit) : undefined) ?? size;
-  const logFileSize = adopt(context.commitLogFileSize, [logFiles], 1);
-  const queueFileSize = adopt(
-    context.consumeQueueFileSize,
-    queueFolders.map(({ folder }) => folder),
-    UNIT_BYTES,
-  );
+  const sizeIn = (folders: readonly Folder[], unit: number, due: number, adopt: boolean): number =>
+    (adopt ? usualSize(folders, unit) : undefined) ?? due;
+  const { adoptFileSizes } = context;
+  const logFileSize = sizeIn([logFiles], 1, options.mappedFileSizeCommitLog, adoptFileSizes);
+  const writes = options.enableConsumeQueueExt;
+  const shared = { fileSystem, files, staging: paths.own };
+  const tableContext: TableContext = {
+    ...shared,
+    directory: paths.consumeQueue,
+    fileSize: sizeIn(
+      foldersIn(queueFolders),
+      UNIT_BYTES,
+      options.mappedFileSizeConsumeQueue,
+      adoptFileSizes,
+    ),
+    extension: {
+      ...shared,
+      directory: paths.queueExtension,
+      fileSize: sizeIn(
+        foldersIn(extensionFolders),
+        1,
+        options.mappedFileSizeConsumeQueueExt,
+        // No file is made where none is written.
+        adoptFileSizes || !writes,
+      ),
+      writes,
+    },
+    batches: {
+      ...shared,
+      directory: paths.batchQueue,
+      fileSize: sizeIn(
+        foldersIn(batchFolders),
+        BATCH_UNIT_BYTES,
+        options.mapperFileSizeBatchConsumeQueue,
+        adoptFileSizes,
+      ),
+    },
+    ...(context.queueTypeFor ? { queueTypeFor: context.queueTypeFor } : {}),
+  };
   const log = segmentsOf(logFiles, logFileSize);
   const shortFiles = [...log.short];
-  const queueContext: QueueContext = {
-    fileSystem,
-    files,
-    directory: paths.consumeQueue,
-    staging: paths.own,
-    fileSize: queueFileSize,
+  const segmentsIn = (
+    folder: Folder | undefined,
+    { fileSize }: { fileSize: number },
+  ): Segment[] => {
+    const { segments, short } = segmentsOf(folder ?? EMPTY, fileSize);
+    shortFiles.push(...short);
+    return segments;
   };
   const deleted = new DeletedTopics(await deletedTopics(context));
   deleted.forgetBelow(log.segments[0]?.start ?? 0);
-  const queues = new ConsumeQueueTable(queueContext, deleted);
-  for (const { topic, queueId, folder } of queueFolders) {
-    const { segments, short } = segmentsOf(folder, queueFileSize);
-    queues.add(new ConsumeQueue(queueContext, topic, queueId, segments));
-    shortFiles.push(...short);
+  const queues = new ConsumeQueueTable(tableContext, deleted);
+  for (const [name, { topic, queueId }] of new Map([...queueFolders, ...extensionFolders])) {
+    const segments = segmentsIn(queueFolders.get(name)?.folder, tableContext);
+    const extension = extensionFolders.get(name)?.folder;
+    const extensionSegments = segmentsIn(extension, tableContext.extension as ExtensionContext);
+    // An empty folder tells nothing.
+    if (segments.length + extensionSegments.length === 0) continue;
+    queues.add(queues.queue(topic, queueId, segments, extensionSegments));
+  }
+  for (const { topic, queueId, folder } of batchFolders.values()) {
+    if (folder.files.length === 0) continue;
+    const segments = segmentsIn(folder, tableContext.batches as QueueFilesContext);
+    if (queues.find(topic, queueId)) {
+      throw unexpected(
+        folder.directory,
+        `there is a folder of the same queue in ${paths.consumeQueue}`,
+      );
+    }
+    queues.add(queues.batchQueue(topic, queueId, segments));
   }
   return {
     cleanStop: !(await abortExists(fileSystem, paths.abort)),
@@ -127,6 +178,38 @@ async function deletedTopics({
     warn(`${(error as Error).message}; topics that were deleted may be shown`);
     return [];
   }
+}
+
+/** A folder of a queue's files, in a folder of topics. */
+interface QueueFolder {
+  readonly topic: string;
+  readonly queueId: number;
+  folder: Folder;
+}
+
+/** The folders of queues in a folder of topics, by `topic/queueId`. */
+async function listQueues(
+  fileSystem: FileSystem,
+  root: string,
+): Promise<ReadonlyMap<string, QueueFolder>> {
+  const queues = new Map<string, QueueFolder>();
+  for (const { name: topic, kind } of await list(fileSystem, root)) {
+    if (kind !== "directory") continue;
+    for (const queue of await list(fileSystem, join(root, topic))) {
+      // RocketMQ skips names that are no whole numbers.
+      if (queue.kind !== "directory" || !isQueueId(queue.name)) continue;
+      queues.set(`${topic}/${queue.name}`, { topic, queueId: Number(queue.name), folder: EMPTY });
+    }
+  }
+  await inParallel(queues.values(), async (queue) => {
+    const directory = join(root, queue.topic, String(queue.queueId));
+    queue.folder = await filesOf(fileSystem, directory);
+  });
+  return queues;
+}
+
+function foldersIn(queues: ReadonlyMap<string, QueueFolder>): Folder[] {
+  return [...queues.values()].map(({ folder }) => folder);
 }
 
 /** A name of a queue's folder, as a store gives it: `007` is no queue, and not queue 7. */

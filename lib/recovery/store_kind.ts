@@ -33,7 +33,6 @@ const REFUSED: readonly (readonly [path: string, kind: string])[] = [
 
 /** Refused unless empty: each entry is a topic. */
 const REFUSED_UNLESS_EMPTY: readonly (readonly [path: string, kind: string])[] = [
-  ["batchconsumequeue", "batch consume queues (queue.type=BatchCQ)"],
   ["compaction/compactionLog", "compacted topics (cleanup.policy=COMPACTION)"],
 ];
 

@@ -11,8 +11,8 @@
 
 import { join } from "node:path";
 import { writeDeletedTopics } from "../checkpoint/deleted_topics.ts";
-import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
-import { UNIT_BYTES } from "../consume_queue/queue_unit.ts";
+import { ConsumeQueue } from "../consume_queue/consume_queue.ts";
+import type { MessageQueue } from "../consume_queue/message_queue.ts";
 import { removeFolder } from "../consume_queue/topic_folders.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import type { StorePaths } from "../io/store_paths.ts";
@@ -44,7 +44,7 @@ export async function completeDeletions(
       queues.delete(queue);
     }
     if (wasWhole || queues.of(topic).length > 0) continue;
-    for (const folder of [paths.consumeQueue, ...paths.otherQueues]) {
+    for (const folder of [paths.consumeQueue, paths.queueExtension, paths.batchQueue]) {
       await removeFolder(fileSystem, join(folder, topic));
     }
   }
@@ -52,14 +52,16 @@ export async function completeDeletions(
 
 /** Whether nothing of it was put since; what lies in front of that goes. */
 async function isLeftOver(
-  queue: ConsumeQueue,
+  queue: MessageQueue,
   below: PhysicalOffset,
   next: QueueOffset,
 ): Promise<boolean> {
-  const last = queue.segments.at(-1);
-  if (last && next > 0 && last.start >= next * UNIT_BYTES) {
-    await queue.removeFilesBefore(next);
-    return false;
+  if (queue instanceof ConsumeQueue) {
+    const last = queue.segments.at(-1);
+    if (last && next > 0 && last.start >= next * queue.unitBytes) {
+      await queue.removeFilesBefore(next);
+      return false;
+    }
   }
   await queue.findEnd(Number.POSITIVE_INFINITY);
   return queue.maxPhysicalOffset <= below;

@@ -9,8 +9,8 @@
  * @module
  */
 
-import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
+import type { MessageQueue } from "../consume_queue/message_queue.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { PhysicalOffset } from "../units.ts";
 import type { RetentionEvent } from "./retention_event.ts";
@@ -63,7 +63,7 @@ export class QueueCleaner {
     return true;
   }
 
-  #tell({ topic, queueId }: ConsumeQueue, paths: readonly string[]): void {
+  #tell({ topic, queueId }: MessageQueue, paths: readonly string[]): void {
     for (const path of paths) {
       this.#context.happened({ kind: "queueFile", topic, queueId, path });
     }

@@ -173,7 +173,7 @@ export class Retention {
   #storeBytes(): number {
     const { log, queues } = this.#context;
     let bytes = log.segments.segments.length * log.segments.fileSize;
-    for (const queue of queues) bytes += queue.segments.length * queues.context.fileSize;
+    for (const queue of queues) bytes += queue.fileBytes;
     return bytes;
   }
 

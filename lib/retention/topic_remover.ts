@@ -14,9 +14,8 @@
 import { join } from "node:path";
 import { type DeletedTopic, writeDeletedTopics } from "../checkpoint/deleted_topics.ts";
 import type { CommitLog } from "../commit_log/commit_log.ts";
-import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
-import { UNIT_BYTES } from "../consume_queue/queue_unit.ts";
+import type { MessageQueue } from "../consume_queue/message_queue.ts";
 import { removeTree } from "../consume_queue/topic_folders.ts";
 import { StoreError } from "../errors.ts";
 import type { FileSystem } from "../io/file_system.ts";
@@ -38,7 +37,7 @@ export interface TopicRemoverContext {
   /** Writes the queues, and a checkpoint that tells it again. */
   readonly settle: () => Promise<void>;
   /** A topic has no queues any more; it had these. */
-  readonly removed: (topic: string, queues: readonly ConsumeQueue[]) => void;
+  readonly removed: (topic: string, queues: readonly MessageQueue[]) => void;
 }
 
 export class TopicRemover {
@@ -89,7 +88,7 @@ export class TopicRemover {
     await log.pipeline.flush();
     await disownCounts();
     const release = hold(names);
-    let gone: readonly { readonly topic: string; readonly queues: readonly ConsumeQueue[] }[];
+    let gone: readonly { readonly topic: string; readonly queues: readonly MessageQueue[] }[];
     try {
       await this.#writeDown(names);
       gone = names.map((topic) => ({ topic, queues: queues.of(topic) }));
@@ -101,7 +100,7 @@ export class TopicRemover {
     for (const { topic, queues } of gone) removed(topic, queues);
     for (const { topic, queues } of gone) {
       for (const queue of queues) await queue.remove();
-      for (const folder of [paths.consumeQueue, ...paths.otherQueues]) {
+      for (const folder of [paths.consumeQueue, paths.queueExtension, paths.batchQueue]) {
         await removeTree(fileSystem, join(folder, topic));
       }
     }
@@ -155,14 +154,14 @@ export class TopicRemover {
       .join();
   }
 
-  /** Where the queues of a topic go on: at the beginning of a file. */
+  /** Where the queues of a topic go on: at the beginning of a file, or with unit 0 of a batch queue. */
   #nextOf(topic: string): Map<number, QueueOffset> {
     const { queues } = this.#context;
     const next = new Map(queues.deleted.get(topic)?.next);
-    const unitsPerFile = queues.context.fileSize / UNIT_BYTES;
-    for (const { queueId, nextOffset } of queues.of(topic)) {
-      const file = Math.ceil(nextOffset / unitsPerFile);
-      if (file > 0) next.set(queueId, file * unitsPerFile);
+    for (const { queueId, queueType, nextOffset, fileBytes, unitBytes } of queues.of(topic)) {
+      const alignment = queueType === "BatchCQ" ? 1 : fileBytes / unitBytes;
+      const begin = Math.ceil(nextOffset / alignment) * alignment;
+      if (begin > 0) next.set(queueId, begin);
     }
     return next;
   }

@@ -8,8 +8,8 @@
  * @module
  */
 
-import type { ConsumeQueue } from "../consume_queue/consume_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
+import type { MessageQueue } from "../consume_queue/message_queue.ts";
 import type { Clock } from "../io/clock.ts";
 import { PutResult } from "../message/put_result.ts";
 import type { GetRequest, GetResult } from "../read/message_reader.ts";
@@ -124,7 +124,7 @@ export class StoreStatistics {
 
   /** A get that began at `startedAt` (monotonic ms) is answered. */
   got({ topic, queueId = 0, group }: GetRequest, result: GetResult, startedAt: number): void {
-    const { messages, bytes, status } = result;
+    const { messages, messageCount, bytes, status } = result;
     const now = this.#clock.monotonic();
     const tookMs = now - startedAt;
     const { gets } = this;
@@ -132,13 +132,13 @@ export class StoreStatistics {
     this.#activeAt = now;
     if (status === "FOUND") gets.found++;
     else gets.missed++;
-    gets.messages += messages.length;
+    gets.messages += messageCount;
     gets.bytes += bytes;
     if (tookMs > gets.longestMs) gets.longestMs = tookMs;
     const last = messages.at(-1);
     if (last && group !== undefined) {
       const key = `${topic}@${group}`;
-      this.#items.add("GROUP_GET_NUMS", key, messages.length, now);
+      this.#items.add("GROUP_GET_NUMS", key, messageCount, now);
       this.#items.add("GROUP_GET_SIZE", key, bytes, now);
       const behind = Math.max(0, this.#context.dispatched() - last.physicalOffset - last.size);
       const behindMs = behind === 0 ? 0 : now + this.#wallOffset - last.storeTimestamp;
@@ -154,7 +154,6 @@ export class StoreStatistics {
     }
     if (CHANNELS.get.hasSubscribers) {
       const { directory } = this.#context;
-      const messageCount = messages.length;
       const what: GetEvent = {
         directory,
         topic,
@@ -238,7 +237,7 @@ export class StoreStatistics {
   }
 
   /** A topic was deleted, with these queues: its counts go. */
-  forget(topic: string, queues: Iterable<ConsumeQueue>): void {
+  forget(topic: string, queues: Iterable<MessageQueue>): void {
     for (const { put } of queues) this.#putsForgotten += put.puts;
     this.#items.deleteTopic(topic);
   }

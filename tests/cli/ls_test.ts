@@ -13,11 +13,11 @@ t.test("ls prints a line for each queue, in order", async (t) => {
   t.equal(code, 0);
   t.equal(err, "");
   const [head, ...rows] = out.trimEnd().split("\n");
-  t.match(head, /^TOPIC +QUEUE +MIN +MAX +COUNT +LOG END$/);
+  t.match(head, /^TOPIC +QUEUE +MIN +MAX +COUNT +LOG END +TYPE$/);
   t.strictSame(
     rows.map((row) => row.split(/ +/)),
     expected.queues.map(({ topic, queueId, min, max, maxPhysicOffset }) =>
-      [topic, queueId, min, max, max - min, maxPhysicOffset].map(String),
+      [topic, queueId, min, max, max - min, maxPhysicOffset, "SimpleCQ"].map(String),
     ),
   );
   t.equal(fingerprint(dir), before, "nothing was changed");

@@ -141,6 +141,7 @@ t.test("queues() tells the bounds of each", async (t) => {
     expected.queues.map(({ topic, queueId, min, max, maxPhysicOffset }) => ({
       topic,
       queueId,
+      queueType: "SimpleCQ",
       minOffset: min,
       maxOffset: max,
       maxPhysicalOffset: maxPhysicOffset,

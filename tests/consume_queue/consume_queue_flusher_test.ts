@@ -7,7 +7,7 @@ import { ConsumeQueueTable } from "../../lib/consume_queue/consume_queue_table.t
 import { StoreError } from "../../lib/errors.ts";
 import { resolveOptions, type StoreOptions } from "../../lib/options.ts";
 import { FakeClock } from "../../lib/testing/mod.ts";
-import { fill, QueueRig } from "../support/queue_rig.ts";
+import { fill, plainQueue, QueueRig } from "../support/queue_rig.ts";
 import { turns, until } from "../support/random.ts";
 
 /** Two pages, in units. */
@@ -34,7 +34,7 @@ function setUp(t: Test, options: StoreOptions = {}, more: Partial<FlusherContext
     },
     publish: async (mark) => {
       const unforced = [...queues].filter(
-        ({ unwritten, hasUnforcedFiles }) => unwritten > 0 || hasUnforcedFiles,
+        ({ unwrittenBytes, hasUnforcedFiles }) => unwrittenBytes > 0 || hasUnforcedFiles,
       );
       events.push(`published ${mark}, ${unforced.length} queues unforced`);
     },
@@ -46,7 +46,7 @@ function setUp(t: Test, options: StoreOptions = {}, more: Partial<FlusherContext
     rig.fs.clear();
     return flusher.close();
   });
-  const queue = (id: number) => queues.findOrCreate("T", id);
+  const queue = (id: number) => plainQueue(queues, "T", id);
   return { rig, queues, clock, events, warnings, failures, flusher, queue };
 }
 

@@ -8,7 +8,7 @@ import {
   TRANSACTION_PREPARED_TYPE,
   TRANSACTION_ROLLBACK_TYPE,
 } from "../../lib/message/sys_flag.ts";
-import { offsets, QueueRig } from "../support/queue_rig.ts";
+import { offsets, plainQueue, QueueRig } from "../support/queue_rig.ts";
 import { plainRequest } from "../support/requests.ts";
 
 /** Record n lies at n × 100. */
@@ -86,7 +86,7 @@ t.test("Dispatcher gives each queue its own units", async (t) => {
     ["T", 1, [100]],
     ["U", 0, [200]],
   ] as const) {
-    t.strictSame(await offsets(queues.findOrCreate(topic, id)), found);
+    t.strictSame(await offsets(plainQueue(queues, topic, id)), found);
   }
 });
 
@@ -102,7 +102,7 @@ t.test("Dispatcher gives no unit to a prepared or rolled back record, but passes
 
 t.test("Dispatcher gives a record that has its unit no second one", async (t) => {
   const { queues, dispatcher, failures } = setUp(t);
-  const queue = queues.findOrCreate("T", 0);
+  const queue = plainQueue(queues, "T", 0);
   for (let n = 0; n < 3; n++) queue.append(n, n * 100, 100, n);
   for (let n = 0; n < 4; n++) dispatcher.note(request(n, n));
   dispatcher.advance(400);
@@ -155,7 +155,7 @@ t.test("Dispatcher gives a record its light queues, if they are built", async (t
       ["%LMQ%c", 0, 5],
     ],
   );
-  t.strictSame(await offsets(queues.findOrCreate("%LMQ%c", 0)), [0]);
+  t.strictSame(await offsets(plainQueue(queues, "%LMQ%c", 0)), [0]);
 });
 
 t.test("Dispatcher keeps its order through thousands of records", async (t) => {

@@ -47,7 +47,11 @@ if (oracle) {
     await store.checkpoint();
     const killed = killedCopy(t, dir);
     await store.close();
-    t.strictSame(queuesOf(await javaDump(oracle, version, dir, SIZES)), due, "after a clean stop");
+    t.strictSame(
+      queuesOf(await javaDump(oracle, version, dir, SIZES)),
+      due,
+      "after a clean stop",
+    );
     // After a crash it may bring C back, as it does with its own: its records are dispatched again.
     const crashed = queuesOf(await javaDump(oracle, version, killed, SIZES)).filter(
       (queue) => (queue as unknown[])[0] !== "C/0",
@@ -55,7 +59,7 @@ if (oracle) {
     t.strictSame(crashed, due, "after a crash");
     for (const place of [dir, killed]) {
       const copy = copyOf(place);
-      await oracle.dump(version, copy, SIZES);
+      await oracle.dump(version, copy, { config: SIZES });
       const { store: again } = await openStore(t, copy, SIZES);
       t.strictSame(
         again.queues().map(({ topic, minOffset, maxOffset }) => [topic, minOffset, maxOffset]),

@@ -88,10 +88,11 @@ export async function javaDump(
   version: JavaVersion,
   dir: string,
   config: Script["config"],
+  topics: Record<string, unknown> = {},
 ): Promise<Dump> {
   const copy = copyOf(dir);
   try {
-    return (await oracle.dump(version, copy, config)) as Dump;
+    return (await oracle.dump(version, copy, { config, topics })) as Dump;
   } finally {
     rmSync(copy, { recursive: true, force: true });
   }

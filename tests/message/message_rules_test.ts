@@ -101,6 +101,16 @@ t.test("brokerViolation() takes no inner batch, and no half of one", async (t) =
   });
 });
 
+t.test("brokerViolation() takes inner batches for topics of batch queues", async (t) => {
+  t.equal(
+    brokerViolation({ ...BARE, sysFlag: 0x80, properties: { INNER_NUM: "2" } }, true),
+    undefined,
+  );
+  t.match(brokerViolation({ ...BARE, properties: { INNER_NUM: "2" } }, true), {
+    status: "MESSAGE_ILLEGAL",
+  });
+});
+
 t.test("brokerViolation() throws at a wrong type", async (t) => {
   t.throws(() => brokerViolation({ ...BARE, topic: 5 as unknown as string }), {
     name: "TypeError",

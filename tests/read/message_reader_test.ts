@@ -1,6 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import type { ConsumeQueue } from "../../lib/consume_queue/consume_queue.ts";
 import { encodeUnit, UNIT_BYTES } from "../../lib/consume_queue/queue_unit.ts";
 import { StoreError } from "../../lib/errors.ts";
 import type { GetResult } from "../../lib/read/message_reader.ts";
@@ -587,8 +588,8 @@ t.test("MessageReader.get() reads what was put last from memory", async (t) => {
   t.same(messages[0]?.bytes, bytes, "nobody changes what was read");
 
   // A unit that leads into the middle of a message.
-  const queue = rig.queues.findOrCreate("U", 0);
-  queue.append(0, 10, 200, 0);
+  const queue = rig.queues.findOrCreate("U", 0) as ConsumeQueue;
+  queue.append(0, 10, 200, 0, 0);
   await t.rejects(rig.get({ topic: "U", offset: 0 }), { code: "STORE_RECORD_DAMAGED" });
   t.equal(reads, 0);
 });

@@ -1,6 +1,7 @@
 import t from "tap";
 import type { ConsumeQueue } from "../../lib/consume_queue/consume_queue.ts";
 import { ConsumeQueueTable } from "../../lib/consume_queue/consume_queue_table.ts";
+import type { MessageQueue } from "../../lib/consume_queue/message_queue.ts";
 import { decodeUnit, isFiller, isMarkedLost } from "../../lib/consume_queue/queue_unit.ts";
 import type { DispatchRequest } from "../../lib/message/dispatch_request.ts";
 import { QUEUE_OFFSET_AT } from "../../lib/message/record_layout.ts";
@@ -9,6 +10,7 @@ import { OpenFiles } from "../../lib/segment/open_files.ts";
 import { SimulatedDisk, SimulatedFileSystem } from "../../lib/testing/mod.ts";
 import { judge } from "../support/damage_trial.ts";
 import { type Base, baseOf, changeLog, openOn, ROOT } from "../support/damaged_store.ts";
+import { plainQueue } from "../support/queue_rig.ts";
 import { plainRequest } from "../support/requests.ts";
 
 const RECORD_BYTES = 100;
@@ -28,12 +30,12 @@ function emptyTable(): ConsumeQueueTable {
 
 interface Rig {
   readonly queues: ConsumeQueueTable;
-  readonly suspects: Set<ConsumeQueue>;
+  readonly suspects: Set<MessageQueue>;
   readonly assembly: QueueAssembly;
 }
 
 function rig(more: Partial<QueueAssemblyContext> = {}, queues = emptyTable()): Rig {
-  const suspects = new Set<ConsumeQueue>();
+  const suspects = new Set<MessageQueue>();
   const assembly = new QueueAssembly({
     queues,
     multiDispatch: true,
@@ -87,7 +89,7 @@ async function assembled(
     else assembly.add(request(offset, claim));
   });
   assembly.finish();
-  const queue = table.findOrCreate("T", 0);
+  const queue = plainQueue(table, "T", 0);
   return {
     queue: await shown(queue),
     misplaced: [...assembly.misplaced].map((offset) => offset / RECORD_BYTES),
@@ -141,7 +143,7 @@ t.test("QueueAssembly lets a queue begin where its first messages have expired",
 t.test("QueueAssembly goes on behind units that somebody vouches for, or not", async (t) => {
   const before = () => {
     const queues = emptyTable();
-    const queue = queues.findOrCreate("T", 0);
+    const queue = plainQueue(queues, "T", 0);
     for (let i = 0; i < 3; i++) queue.append(i, i * RECORD_BYTES, RECORD_BYTES, 0);
     return queues;
   };
@@ -177,7 +179,7 @@ t.test("QueueAssembly points behind the file before where a file begins in betwe
   assembly.missed(100);
   assembly.add(request(10_600, 6));
   assembly.finish();
-  const queue = queues.findOrCreate("T", 0);
+  const queue = plainQueue(queues, "T", 0);
   const units = await queue.units(0, 10);
   const places = Array.from({ length: 7 }, (_, i) => {
     const { physicalOffset, size } = decodeUnit(units, i * 20);
@@ -207,8 +209,8 @@ t.test("QueueAssembly counts light queues with the record, transactions of no qu
   assembly.add(request(400, 3, { sysFlag: 8, ...light(3) }));
   assembly.add(request(500, 0, { sysFlag: 12 }));
   assembly.finish();
-  t.equal(await shown(queues.findOrCreate("T", 0)), "0: 0 = 2 4");
-  t.equal(await shown(queues.findOrCreate("%LMQ%a", 0)), "0: 0 = 2 4");
+  t.equal(await shown(plainQueue(queues, "T", 0)), "0: 0 = 2 4");
+  t.equal(await shown(plainQueue(queues, "%LMQ%a", 0)), "0: 0 = 2 4");
 });
 
 t.test("QueueAssembly never makes more units than there can have been records", async (t) => {
@@ -218,7 +220,7 @@ t.test("QueueAssembly never makes more units than there can have been records", 
   assembly.add(request(100, 2 ** 40));
   assembly.add(request(200, 2 ** 40 + 1));
   assembly.finish();
-  t.equal(await shown(queues.findOrCreate("T", 0)), "0: 0");
+  t.equal(await shown(plainQueue(queues, "T", 0)), "0: 0");
   t.same([...assembly.misplaced], [100, 200]);
 });
 

@@ -10,7 +10,6 @@ const REFUSED = {
   "consumequeue_rocksdb/CURRENT": /RocksDB/,
   "config/metadata/CURRENT": /configuration in RocksDB/,
   "config/rdb/x": /configuration in RocksDB/,
-  "batchconsumequeue/T/0/x": /BatchCQ/,
   "compaction/compactionLog/T/0/x": /COMPACTION/,
   "config/tieredStoreMetadata.json": /tiered/,
   "dledger-n0/x": /DLedger/,

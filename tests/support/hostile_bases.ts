@@ -86,6 +86,13 @@ const TINY_FILES: StoreOptions = {
   maxMessageSize: 3000,
 };
 
+const EXTENDED: StoreOptions = {
+  ...TINY_FILES,
+  enableConsumeQueueExt: true,
+  mappedFileSizeConsumeQueueExt: 210,
+  mapperFileSizeBatchConsumeQueue: 460,
+};
+
 const OWN: Readonly<Record<string, Plan>> = {
   empty: { options: TINY_FILES, fill: async () => undefined },
   one: { options: TINY_FILES, fill: (store) => putMixed(store, 1) },
@@ -110,6 +117,16 @@ const OWN: Readonly<Record<string, Plan>> = {
   light: {
     options: { ...TINY_FILES, enableLmq: true, enableMultiDispatch: true },
     fill: putLight,
+  },
+  extensions: { options: EXTENDED, fill: (store) => putExtended(store, 60) },
+  "killed-extensions": {
+    options: EXTENDED,
+    fill: async (store) => {
+      await putExtended(store, 40);
+      await store.checkpoint();
+      await putExtended(store, 20);
+    },
+    killed: true,
   },
   /** Units of many pages in one file. */
   deep: {
@@ -182,6 +199,26 @@ async function putBatches(store: MessageStore, count: number): Promise<void> {
         body: Buffer.from(`${i}/${j}`.padEnd(30 + 10 * j, "-")),
         tags: "TagA",
       })),
+    });
+  }
+}
+
+/** Messages with units in extensions, and inner batches beside single messages. */
+async function putExtended(store: MessageStore, count: number): Promise<void> {
+  if (!store.topics.get("B")) {
+    await store.topics.update("B", { attributes: { "queue.type": "BatchCQ" } });
+  }
+  for (let i = 0; i < count; i++) {
+    const tags = i % 4 === 0 ? "TagA" : "TagB";
+    const queueId = i % 2;
+    await store.put({ topic: "T", queueId, body: Buffer.from(`extended ${i}`), tags });
+    if (i % 3 === 0) await store.put({ topic: "B", queueId, body: Buffer.from(`${i}`), tags });
+    if (i % 3 !== 1) continue;
+    await store.putBatch({
+      topic: "B",
+      queueId,
+      properties: { UNIQ_KEY: `U-${i}`, TAGS: tags },
+      messages: Array.from({ length: 1 + (i % 5) }, (_, j) => ({ body: Buffer.from(`${i}/${j}`) })),
     });
   }
 }

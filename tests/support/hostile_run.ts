@@ -46,9 +46,9 @@ export class HostileRun {
     return [...this.#failures.values()];
   }
 
-  /** The trial that follows from seed and round. */
-  async round(seed: number, round: number): Promise<void> {
-    await this.trial(await planOf(seed, round));
+  /** The trial that follows from seed and round, of these bases or of all. */
+  async round(seed: number, round: number, bases?: readonly string[]): Promise<void> {
+    await this.trial(await planOf(seed, round, bases));
   }
 
   async trial(plan: TrialPlan): Promise<void> {

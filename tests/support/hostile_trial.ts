@@ -59,9 +59,12 @@ const IDLE_ROUNDS = 15;
 const BUFFER_FREE = 2 * 1024 * 1024;
 
 /** A plan that follows from seed and round. */
-export async function planOf(seed: number, round: number): Promise<TrialPlan> {
+export async function planOf(
+  seed: number,
+  round: number,
+  names: readonly string[] = basesByCost(),
+): Promise<TrialPlan> {
   const random = randomOf(Math.imul(seed, 0x9e3779b1) + round);
-  const names = basesByCost();
   const base = await baseOf(names[random(names.length)] as string);
   const image = base.image.fork();
   const mutations = mutateAtRandom(image, base.survey, random);
@@ -395,10 +398,13 @@ function checkNames(image: StoreImage, store: MessageStore, root: string): void 
       }
     }
   };
-  const { mappedFileSizeCommitLog, mappedFileSizeConsumeQueue } = store.options;
-  check("commitlog", mappedFileSizeCommitLog);
+  const { options } = store;
+  check("commitlog", options.mappedFileSizeCommitLog);
   for (const { topic, queueId } of store.queues()) {
-    check(`consumequeue/${topic}/${queueId}`, mappedFileSizeConsumeQueue);
+    const queue = `${topic}/${queueId}`;
+    check(`consumequeue/${queue}`, options.mappedFileSizeConsumeQueue);
+    check(`consumequeue_ext/${queue}`, options.mappedFileSizeConsumeQueueExt);
+    check(`batchconsumequeue/${queue}`, options.mapperFileSizeBatchConsumeQueue);
   }
 }
 
@@ -605,6 +611,7 @@ class Walk {
     await this.#queue({
       topic: "nothing",
       queueId: 5,
+      queueType: "SimpleCQ",
       minOffset: 0,
       maxOffset: 0,
       maxPhysicalOffset: -1,
@@ -664,7 +671,11 @@ class Walk {
       }
       if (units.length === 0) throw new HostileFailure(`No units at ${from} before ${max}`);
       for (const { physicalOffset } of units.slice(0, 3)) this.#found.add(physicalOffset);
-      from += units.length;
+      const { queueOffset, messages } = units.at(-1) as (typeof units)[0];
+      if (queueOffset + messages <= from || queueOffset + messages > max) {
+        throw new HostileFailure(`units() at ${from} of ${max} ends at ${queueOffset + messages}`);
+      }
+      from = queueOffset + messages;
     }
     const from2 = this.#anyOffset();
     await this.#visit.attempt("units()", this.#store.units({ topic, queueId, from: from2 }));

@@ -323,7 +323,7 @@ export class ImageFileSystem implements FileSystem {
 
 /** What a store may make: RocketMQ's names, and its own folder. */
 const ALLOWED_NAMES =
-  /^\/(?:commitlog(?:\/\d{20})?|index(?:\/\d{17})?|consumequeue(?:\/[^/]+(?:\/(?:0|[1-9]\d*)(?:\/\d{20})?)?)?|checkpoint|abort|lock|forcelog(?:\/[^/]+)?)$/;
+  /^\/(?:commitlog(?:\/\d{20})?|index(?:\/\d{17})?|(?:consumequeue(?:_ext)?|batchconsumequeue)(?:\/[^/]+(?:\/(?:0|[1-9]\d*)(?:\/\d{20})?)?)?|checkpoint|abort|lock|forcelog(?:\/[^/]+)?)$/;
 
 /** A name in a directory, and what is there. */
 interface Place {

@@ -80,9 +80,9 @@ export class Oracle {
   }
 
   /** Everything that Java sees in the directory. It changes the directory: give it a copy. */
-  async dump(version: JavaVersion, dir: string, config: Script["config"]): Promise<unknown> {
+  async dump(version: JavaVersion, dir: string, script: Script): Promise<unknown> {
     const command = ["dump", "--no-shutdown", "--dir", dir];
-    const lines = await this.#run(version, command, "--config", scriptFor(version, { config }));
+    const lines = await this.#run(version, command, "--config", scriptFor(version, script));
     return lines.at(-1);
   }
 

@@ -5,9 +5,11 @@
  */
 
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { Test } from "tap";
 import { ConsumeQueue, type QueueContext } from "../../lib/consume_queue/consume_queue.ts";
+import type { ConsumeQueueTable } from "../../lib/consume_queue/consume_queue_table.ts";
+import { type ExtensionContext, QueueExtension } from "../../lib/consume_queue/queue_extension.ts";
 import { isFiller, lostUnit, UNIT_BYTES, unitOffset } from "../../lib/consume_queue/queue_unit.ts";
 import { NodeFileSystem } from "../../lib/io/node_file_system.ts";
 import { OverlayFileSystem } from "../../lib/io/overlay_file_system.ts";
@@ -60,6 +62,25 @@ export class QueueRig {
     return new ConsumeQueue(this.context, "T", 0);
   }
 
+  /** Of the queue's extension: a folder beside the queues, and files of `fileSize` bytes. */
+  extensionContext(fileSize: number, writes = true): ExtensionContext {
+    const { fileSystem, files, staging } = this.context;
+    const directory = join(dirname(this.context.directory), "consumequeue_ext");
+    return { fileSystem, files, staging, directory, fileSize, writes };
+  }
+
+  /** The queue with an extension, as an open finds their files. */
+  extended(context: ExtensionContext): ConsumeQueue {
+    const folder = join(context.directory, "T", "0");
+    const found = (from: string, size: number) =>
+      (existsSync(from) ? readdirSync(from) : [])
+        .sort()
+        .map((name) => segmentOf(from, Number(name), size));
+    const extension = new QueueExtension(context, "T", 0, found(folder, context.fileSize));
+    const segments = found(this.folder, this.context.fileSize);
+    return new ConsumeQueue(this.context, "T", 0, segments, extension);
+  }
+
   /** The queue as an open finds its files: those on the disk, or these. */
   reopened(starts = this.starts): ConsumeQueue {
     const segments = starts.map((start) => segmentOf(this.folder, start, this.context.fileSize));
@@ -74,6 +95,13 @@ export class QueueRig {
   path(start: number): string {
     return segmentOf(this.folder, start, this.context.fileSize).path;
   }
+}
+
+/** A queue of a table, where no topic has another type. */
+export function plainQueue(queues: ConsumeQueueTable, topic: string, queueId: number) {
+  const queue = queues.findOrCreate(topic, queueId);
+  if (queue instanceof ConsumeQueue) return queue;
+  throw new Error(`${topic}/${queueId} is a batch queue`);
 }
 
 /** Appends messages up to `end`; message n lies at n × 100. */

@@ -14,6 +14,7 @@ import { prepareRecord } from "../../lib/message/outgoing_record.ts";
 import type { StoreOptions } from "../../lib/options.ts";
 import { type GetRequest, type GetResult, MessageReader } from "../../lib/read/message_reader.ts";
 import { DEFAULTS, LogRig } from "./log_rig.ts";
+import { plainQueue } from "./queue_rig.ts";
 
 /** Everything counts as recent. */
 const MUCH_MEMORY = 2 ** 40;
@@ -67,7 +68,7 @@ export class ReadRig extends LogRig {
   /** Puts a message that is readable afterwards. */
   async message(message: Partial<Message> = {}): Promise<void> {
     const { topic = "T", queueId = 0 } = message;
-    const queue = this.queues.findOrCreate(topic, queueId);
+    const queue = plainQueue(this.queues, topic, queueId);
     await this.put(prepareRecord({ topic, body: Buffer.from("b"), ...message }, DEFAULTS), queue);
   }
 
@@ -87,7 +88,7 @@ export class ReadRig extends LogRig {
   }
 
   get queueT(): ConsumeQueue {
-    return this.queues.findOrCreate("T", 0);
+    return plainQueue(this.queues, "T", 0);
   }
 
   get(request: Partial<GetRequest> & { readonly offset: number }): Promise<GetResult> {

@@ -168,7 +168,7 @@ export function surveyOf(image: StoreImage, logFileSize: number): Survey {
     files,
     directories: paths.filter((path) => image.directory(path)),
     logFiles,
-    queueFiles: files.filter((path) => path.startsWith("consumequeue/")),
+    queueFiles: files.filter((path) => /^(batch)?consumequeue(_ext)?\//.test(path)),
     indexFiles: files.filter((path) => path.startsWith("index/")),
     records,
     ends,
@@ -595,17 +595,51 @@ const forest = withRecord((source, { path, at }) => {
 
 // Units.
 
-function withQueue(make: (source: Source, path: string, units: number) => Mutation[]): Maker {
+/** @param make Gets the size of a unit, too. */
+function withQueue(
+  make: (source: Source, path: string, units: number, size: number) => Mutation[],
+): Maker {
   return (source) => {
     const { queueFiles } = source.survey;
     if (queueFiles.length === 0) return [];
     const path = source.pick(queueFiles);
-    return make(source, path, Math.ceil((source.image.file(path)?.bytes.length ?? 0) / 20));
+    // Most units of an extension have as many bytes as those of a queue.
+    const size = path.startsWith("batch") ? 46 : 20;
+    const units = Math.ceil((source.image.file(path)?.bytes.length ?? 0) / size);
+    return make(source, path, units, size);
   };
 }
 
-const setUnit = withQueue((source, path, units) => {
-  const at = 20 * source.random(units + 1);
+const int16 = (source: Source): Buffer =>
+  source
+    .int32()
+    .subarray(source.random(2) * 2)
+    .subarray(0, 2);
+
+/** What units of extensions and of batch queues have beside the others. */
+const setLongUnit = withQueue((source, path, units, size) => {
+  const at = size * source.random(units + 1);
+  if (size === 46) {
+    return [
+      source.pick([
+        bytesAt(path, at + 28, source.int64()),
+        bytesAt(path, at + 36, int16(source)),
+        bytesAt(path, at + 20, Buffer.concat([source.int64(), source.int64(), int16(source)])),
+      ]),
+    ];
+  }
+  return [
+    source.pick([
+      bytesAt(path, at, int16(source)),
+      bytesAt(path, at + 18, int16(source)),
+      // An address, or what is none any more.
+      bytesAt(path, at + 12, Buffer.concat([Buffer.from([0x80, 0, 0, 0]), source.int32()])),
+    ]),
+  ];
+});
+
+const setUnit = withQueue((source, path, units, size) => {
+  const at = size * source.random(units + 1);
   const { records, logFileSize } = source.survey;
   const offset = Buffer.alloc(8);
   const place = records.length > 0 ? source.pick(records) : undefined;
@@ -621,11 +655,11 @@ const setUnit = withQueue((source, path, units) => {
   ];
 });
 
-const copyUnits = withQueue((source, path, units) => {
+const copyUnits = withQueue((source, path, units, size) => {
   const to = source.pick(source.survey.queueFiles);
-  const length = 20 * (1 + source.random(Math.max(1, units)));
-  const toAt = 20 * source.random(units + 1);
-  return [{ do: "copy", path, at: 20 * source.random(units + 1), length, to, toAt }];
+  const length = size * (1 + source.random(Math.max(1, units)));
+  const toAt = size * source.random(units + 1);
+  return [{ do: "copy", path, at: size * source.random(units + 1), length, to, toAt }];
 });
 
 const FILLER = Buffer.from("00000000000000007fffffff0000000000000000", "hex");
@@ -641,10 +675,10 @@ const fillUnits = withQueue((source, path, units) => {
   return [bytesAt(path, 20 * from, Buffer.concat(Array.from({ length: count }, () => unit)))];
 });
 
-const reverseUnits = withQueue((source, path, units) => {
-  const bytes = source.read(path, 0, units * 20);
-  const reversed = Array.from({ length: Math.floor(bytes.length / 20) }, (_, i) =>
-    bytes.subarray(i * 20, i * 20 + 20),
+const reverseUnits = withQueue((source, path, units, size) => {
+  const bytes = source.read(path, 0, units * size);
+  const reversed = Array.from({ length: Math.floor(bytes.length / size) }, (_, i) =>
+    bytes.subarray(i * size, i * size + size),
   ).reverse();
   return [bytesAt(path, 0, Buffer.concat(reversed))];
 });
@@ -741,6 +775,8 @@ const exchange = withFile((source, path) => [
 const KNOWN = [
   "commitlog",
   "consumequeue",
+  "consumequeue_ext",
+  "batchconsumequeue",
   "checkpoint",
   "abort",
   "lock",
@@ -832,6 +868,7 @@ const WEIGHTED: readonly Maker[] = (
     [forgeRecord, 10],
     [forest, 1],
     [setUnit, 8],
+    [setLongUnit, 3],
     [copyUnits, 3],
     [fillUnits, 2],
     [reverseUnits, 1],

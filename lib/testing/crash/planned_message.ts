@@ -5,10 +5,12 @@
  * @module
  */
 
+import { isInnerBatch } from "../../message/inner_batch.ts";
 import { LIGHT_QUEUE_ID } from "../../message/light_queues.ts";
 import type { BatchItem, Message } from "../../message/message.ts";
 import {
   PROPERTY_INNER_MULTI_DISPATCH,
+  PROPERTY_INNER_NUM,
   PROPERTY_WAIT_STORE_MSG_OK,
 } from "../../message/property_names.ts";
 import type { StoredMessage } from "../../message/record.ts";
@@ -57,6 +59,13 @@ export class PlannedMessage {
   /** It gets a unit in its queue. */
   get isQueued(): boolean {
     return takesQueueOffset(this.sysFlag);
+  }
+
+  /** How many it counts for in a batch queue. */
+  get messages(): number {
+    return isInnerBatch(this.sysFlag)
+      ? Number(this.#spec.properties?.[PROPERTY_INNER_NUM] ?? 1)
+      : 1;
   }
 
   /** The queues that it enters, as `topic/queueId`: its own, and light ones. */

@@ -9,7 +9,15 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { DeletedTopics, decodeDeletedTopics } from "../../checkpoint/deleted_topics.ts";
 import { decodeCheckpoint } from "../../checkpoint/store_checkpoint.ts";
-import { isUnit, UNIT_BYTES, unitOffset, unitSize } from "../../consume_queue/queue_unit.ts";
+import { BATCH_UNIT_BYTES, batchBase, isBatchUnit } from "../../consume_queue/batch_unit.ts";
+import { decodeExtensionUnit } from "../../consume_queue/extension_unit.ts";
+import {
+  addressedOffset,
+  isUnit,
+  UNIT_BYTES,
+  unitOffset,
+  unitSize,
+} from "../../consume_queue/queue_unit.ts";
 import { type StorePaths, storePaths } from "../../io/store_paths.ts";
 import { BLANK_SIZE, checkRecord, decodeRecord, type StoredMessage } from "../../message/record.ts";
 import { takesQueueOffset } from "../../message/sys_flag.ts";
@@ -27,7 +35,11 @@ interface Folder {
 /** Where the files lie, and how large they are. */
 export type FileOptions = Pick<
   ResolvedOptions,
-  "mappedFileSizeCommitLog" | "mappedFileSizeConsumeQueue" | "storePathCommitLog"
+  | "mappedFileSizeCommitLog"
+  | "mappedFileSizeConsumeQueue"
+  | "mappedFileSizeConsumeQueueExt"
+  | "mapperFileSizeBatchConsumeQueue"
+  | "storePathCommitLog"
 >;
 
 export class RawStore {
@@ -165,13 +177,18 @@ export class RawStore {
   }
 
   #folders(): Folder[] {
-    const { commitLog, consumeQueue } = this.#paths;
-    const { mappedFileSizeCommitLog, mappedFileSizeConsumeQueue } = this.#sizes;
-    const folders: Folder[] = [{ path: commitLog, fileSize: mappedFileSizeCommitLog }];
-    for (const topic of this.#list(consumeQueue)) {
-      for (const queue of this.#list(join(consumeQueue, topic.name))) {
-        const path = join(consumeQueue, topic.name, queue.name);
-        folders.push({ path, fileSize: mappedFileSizeConsumeQueue });
+    const { commitLog, consumeQueue, queueExtension, batchQueue } = this.#paths;
+    const sizes = this.#sizes;
+    const folders: Folder[] = [{ path: commitLog, fileSize: sizes.mappedFileSizeCommitLog }];
+    for (const [root, fileSize] of [
+      [consumeQueue, sizes.mappedFileSizeConsumeQueue],
+      [queueExtension, sizes.mappedFileSizeConsumeQueueExt],
+      [batchQueue, sizes.mapperFileSizeBatchConsumeQueue],
+    ] as const) {
+      for (const topic of this.#list(root)) {
+        for (const queue of this.#list(join(root, topic.name))) {
+          folders.push({ path: join(root, topic.name, queue.name), fileSize });
+        }
       }
     }
     return folders.sort((a, b) => (a.path < b.path ? -1 : 1));
@@ -187,8 +204,11 @@ export class RawStore {
     return this.#has(path) ? this.#file(path) : undefined;
   }
 
-  #hasUnit({ topic, queueId, queueOffset, physicalOffset, size }: StoredMessage): boolean {
+  #hasUnit(record: StoredMessage): boolean {
+    const { topic, queueId, queueOffset, physicalOffset, size } = record;
     const { mappedFileSizeConsumeQueue: fileSize } = this.#sizes;
+    const batches = join(this.#paths.batchQueue, topic, String(queueId));
+    if (this.#has(batches)) return this.#hasBatchUnit(batches, record);
     const position = queueOffset * UNIT_BYTES;
     const start = position - (position % fileSize);
     const folder = join(this.#paths.consumeQueue, topic, String(queueId));
@@ -197,8 +217,34 @@ export class RawStore {
     const units = this.#file(path);
     const at = position - start;
     return (
-      isUnit(units, at) && unitOffset(units, at) === physicalOffset && unitSize(units, at) === size
+      isUnit(units, at) &&
+      unitOffset(units, at) === physicalOffset &&
+      unitSize(units, at) === size &&
+      this.#hasExtension(addressedOffset(units, at), record)
     );
+  }
+
+  /** Whether the unit's address, if it is one, leads to what the record says. */
+  #hasExtension(offset: number | undefined, record: StoredMessage): boolean {
+    if (offset === undefined) return true;
+    const { mappedFileSizeConsumeQueueExt: fileSize } = this.#sizes;
+    const start = offset - (offset % fileSize);
+    const folder = join(this.#paths.queueExtension, record.topic, String(record.queueId));
+    const path = join(folder, segmentName(start));
+    if (!this.#has(path)) return false;
+    const unit = decodeExtensionUnit(this.#file(path), offset - start);
+    return unit?.storeTimestamp === BigInt(record.storeTimestamp);
+  }
+
+  #hasBatchUnit(folder: string, { queueOffset, physicalOffset }: StoredMessage): boolean {
+    return this.#list(folder).some(({ name }) => {
+      const units = this.#file(join(folder, name));
+      for (let at = 0; at < units.length; at += BATCH_UNIT_BYTES) {
+        const isIt = batchBase(units, at) === queueOffset && isBatchUnit(units, at);
+        if (isIt && unitOffset(units, at) === physicalOffset) return true;
+      }
+      return false;
+    });
   }
 
   #has(path: string): boolean {

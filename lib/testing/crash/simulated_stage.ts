@@ -11,6 +11,7 @@ import type { FileSystem } from "../../io/file_system.ts";
 import type { PutResult } from "../../message/put_result.ts";
 import type { StoredMessage } from "../../message/record.ts";
 import { MessageStore, type StoreWatermarks } from "../../message_store.ts";
+import type { TopicSettings } from "../../metadata/topic_table.ts";
 import { type ResolvedOptions, resolveOptions, type StoreOptions } from "../../options.ts";
 import type { RetentionEvent } from "../../retention/retention_event.ts";
 import { FakeClock } from "../fake_clock.ts";
@@ -181,6 +182,12 @@ export class SimulatedStage implements Stage {
     const outcome = await this.#ask("flush", (store) => store.flush());
     if (outcome === "done") this.ledger.flushed(before);
     return outcome;
+  }
+
+  topic(name: string, settings: TopicSettings): Promise<Outcome> {
+    return this.#ask("topic", async (store) => {
+      await store.topics.update(name, settings);
+    });
   }
 
   checkpoint(): Promise<Outcome> {

@@ -16,8 +16,8 @@ import { queuesOf } from "../../dispatch/dispatcher.ts";
 import { dispatchRequestOf } from "../../message/dispatch_request.ts";
 import { isHoleRecord } from "../../message/hole_record.ts";
 import type { StoredMessage } from "../../message/record.ts";
-import { DelayLevels } from "../../message/tags_code.ts";
-import type { MessageStore } from "../../message_store.ts";
+import { DelayLevels, tagsCodeOf } from "../../message/tags_code.ts";
+import type { MessagePlace, MessageStore } from "../../message_store.ts";
 import type { QueryRequest } from "../../read/key_query.ts";
 import { describe, type Entry } from "./ledger.ts";
 import { numberOf, type PlannedMessage } from "./planned_message.ts";
@@ -55,7 +55,9 @@ export async function survey(
   const missing = new Map<string, number>();
   for (const { planned } of hadHoles || holes > 0 ? entries : []) {
     if (messages.has(planned.number)) continue;
-    for (const key of planned.queues) missing.set(key, (missing.get(key) ?? 0) + 1);
+    for (const key of planned.queues) {
+      missing.set(key, (missing.get(key) ?? 0) + planned.messages);
+    }
   }
   const byQueue = new Map<string, Map<number, StoredMessage>>();
   const deleted = new Set<number>();
@@ -218,14 +220,17 @@ async function readQueue(
       return;
     }
     for (const unit of units) {
-      const record = due.get(from);
+      const record = due.get(unit.queueOffset);
       if (!record) {
-        lost++;
+        lost += unit.messages;
         standIns.push(unit);
       } else {
         seen++;
         if (!leadsTo(unit, record)) {
           problems.push(`unit ${from} of ${key} does not lead to ${record.physicalOffset}`);
+        }
+        if (!isExtended(store, topic, unit, record)) {
+          problems.push(`the extension of unit ${from} of ${key} is not that of its message`);
         }
         for (const standIn of standIns) {
           if (isNoMessage(standIn) || leadsTo(standIn, record)) continue;
@@ -235,7 +240,7 @@ async function readQueue(
         }
         standIns = [];
       }
-      from++;
+      from = unit.queueOffset + unit.messages;
     }
   }
   for (const { physicalOffset } of standIns) {
@@ -245,13 +250,31 @@ async function readQueue(
   }
   if (seen !== due.size) problems.push(`queue ${key} has ${seen} of ${due.size} messages`);
   if (lost > lostMax) {
-    problems.push(`queue ${key} has ${lost} units too many, ${lostMax} of its messages were lost`);
+    problems.push(`queue ${key} has units for ${lost} messages too many, ${lostMax} were lost`);
   }
   await readMessages(store, topic, queueId, due, problems);
 }
 
 function leadsTo(unit: QueueUnit, { physicalOffset, size }: StoredMessage): boolean {
   return unit.physicalOffset === physicalOffset && unit.size === size;
+}
+
+/** Whether the unit's extension tells what the record tells, if it has to have one. */
+function isExtended(
+  store: MessageStore,
+  topic: string,
+  { extension, tagsCode }: MessagePlace,
+  record: StoredMessage,
+): boolean {
+  if (!store.options.enableConsumeQueueExt || record.topic !== topic) return true;
+  const isBatch = store
+    .queues()
+    .some((queue) => queue.topic === topic && queue.queueType === "BatchCQ");
+  if (isBatch) return tagsCode === BigInt(tagsCodeOf(record.tags));
+  return (
+    extension?.storeTimestamp === BigInt(record.storeTimestamp) &&
+    extension.tagsCode === BigInt(tagsCodeOf(record.tags))
+  );
 }
 
 /** A unit that says so. */

@@ -5,6 +5,7 @@
  */
 
 import type { MessageStore } from "../../message_store.ts";
+import type { TopicSettings } from "../../metadata/topic_table.ts";
 import type { StoreOptions } from "../../options.ts";
 import type { Random } from "../random.ts";
 import type { MessageSpec } from "./planned_message.ts";
@@ -35,6 +36,8 @@ export interface Stage {
   put(message: MessageSpec): Promise<Outcome>;
   /** Messages of one topic and queue. */
   putBatch(messages: readonly MessageSpec[]): Promise<Outcome>;
+  /** Makes a topic. */
+  topic(name: string, settings: TopicSettings): Promise<Outcome>;
   flush(): Promise<Outcome>;
   checkpoint(): Promise<Outcome>;
   /** Deletes what retention would delete now. */

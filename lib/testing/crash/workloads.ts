@@ -16,6 +16,9 @@ const KIB = 1024;
 /** The type bits of a transaction's first half: it enters no queue. */
 const TRANSACTION_PREPARED = 0x4;
 
+/** The bits of an inner batch. */
+const INNER_BATCH = 0xc0;
+
 /** A topic of more than 127 bytes: its records are of version 2. */
 const LONG_TOPIC = `%RETRY%${"long-".repeat(28)}`;
 
@@ -383,6 +386,51 @@ const deleting: Workload = {
   },
 };
 
+const extensions: Workload = {
+  name: "extensions",
+  about: "queues with extensions, and batch queues: their files roll, are killed, and expire",
+  options: () =>
+    small({
+      mappedFileSizeConsumeQueue: 100,
+      enableConsumeQueueExt: true,
+      mappedFileSizeConsumeQueueExt: 87,
+      mapperFileSizeBatchConsumeQueue: 138,
+      flushConsumeQueueLeastPages: 0,
+      flushIntervalConsumeQueue: 100,
+      commitLogMaxBytes: 12 * KIB,
+      deleteWhen: "",
+    }),
+  async run(stage) {
+    const attributes = { "queue.type": "BatchCQ" };
+    if ((await stage.topic("in-batches", { attributes })) !== "done") return;
+    const message = (i: number): MessageSpec => ({
+      topic: i % 2 === 0 ? "extended" : "in-batches",
+      queueId: i % 3 === 2 ? 1 : 0,
+      bodyBytes: 40 + ((i * 137) % 500),
+      ...(i % 3 === 0 ? { tags: `t${i % 4}` } : {}),
+      // Of so many messages; what is in the body is for those who consume it.
+      ...(i % 4 === 1 ? { sysFlag: INNER_BATCH, properties: { INNER_NUM: `${(i % 7) + 1}` } } : {}),
+    });
+    const some = (from: number, count: number) =>
+      putAll(
+        stage,
+        numbered(count, (i) => message(from + i)),
+      );
+    await some(0, 9);
+    await stage.pass(130);
+    await Promise.all([some(10, 4), some(20, 4)]);
+    await stage.checkpoint();
+    await some(30, 3);
+    await stage.kill();
+    await stage.readBack(2);
+    await some(40, 7);
+    await Promise.all([stage.clean(), some(50, 3)]);
+    await stage.reopen();
+    await some(60, 5);
+    await stage.readBack(2);
+  },
+};
+
 /** Whatever chance has it do. */
 const random: Workload = {
   name: "random",
@@ -513,6 +561,6 @@ const config: Workload = {
 export const WORKLOADS: ReadonlyMap<string, Workload> = new Map(
   [
     ...[first, rolls, queues, batches, loose, time, reopen, large, keys, behind, elsewhere],
-    ...[light, config, expiring, deleting, random],
+    ...[light, config, expiring, deleting, extensions, random],
   ].map((workload) => [workload.name, workload]),
 );

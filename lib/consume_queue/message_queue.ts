@@ -1,0 +1,38 @@
+/**
+ * A queue of messages, of either kind: most have a unit for each message, those of topics with
+ * `queue.type=BatchCQ` one for each record, which may hold many.
+ *
+ * @module
+ */
+
+import type { DispatchRequest } from "../message/dispatch_request.ts";
+import { isInnerBatch } from "../message/inner_batch.ts";
+import { INNER_BATCH_MAX } from "../message/outgoing_record.ts";
+import type { QueueOffset } from "../units.ts";
+import { BatchQueue } from "./batch_queue.ts";
+import type { ConsumeQueue } from "./consume_queue.ts";
+
+export type MessageQueue = ConsumeQueue | BatchQueue;
+
+/** How many messages of the queue a record is: 1 if it says a number that it cannot be. */
+export function messagesIn(
+  queue: MessageQueue,
+  { sysFlag, batchSize }: Pick<DispatchRequest, "sysFlag" | "batchSize">,
+): number {
+  if (!(queue instanceof BatchQueue) || !isInnerBatch(sysFlag)) return 1;
+  return batchSize >= 1 && batchSize <= INNER_BATCH_MAX ? batchSize : 1;
+}
+
+/** Appends the unit of a record, as message `offset` of the queue. */
+export function appendRecord(
+  queue: MessageQueue,
+  offset: QueueOffset,
+  request: DispatchRequest,
+): "appended" | "known" | "gap" {
+  const { physicalOffset, size, tagsCode, storeTimestamp } = request;
+  if (!(queue instanceof BatchQueue)) {
+    return queue.append(offset, physicalOffset, size, tagsCode, storeTimestamp);
+  }
+  const messages = messagesIn(queue, request);
+  return queue.append(offset, physicalOffset, size, tagsCode, storeTimestamp, messages);
+}
