@@ -47,11 +47,7 @@ if (oracle) {
     await store.checkpoint();
     const killed = killedCopy(t, dir);
     await store.close();
-    t.strictSame(
-      queuesOf(await javaDump(oracle, version, dir, SIZES)),
-      due,
-      "after a clean stop",
-    );
+    t.strictSame(queuesOf(await javaDump(oracle, version, dir, SIZES)), due, "after a clean stop");
     // After a crash it may bring C back, as it does with its own: its records are dispatched again.
     const crashed = queuesOf(await javaDump(oracle, version, killed, SIZES)).filter(
       (queue) => (queue as unknown[])[0] !== "C/0",
