@@ -5,7 +5,7 @@
  *     ... is replaced ...
  *     <!-- end of figures -->
  *
- * The part `targets` stands for the targets of all parts. A part without a result keeps what it
+ * Pictures go into `pictures/` beside it. The part `targets` stands for the targets of all parts. A part without a result keeps what it
  * has.
  *
  * Run: `npm run bench:document`, or with `npx tsx benchmarks/document.ts DOCUMENT RESULTS` another
@@ -14,8 +14,8 @@
  * @module
  */
 
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { type Environment, environmentText } from "./support/environment.ts";
 import { type Table, tableMarkdown } from "./support/report.ts";
 import { PARTS, type PartName } from "./support/settings.ts";
@@ -29,6 +29,8 @@ interface Result {
   readonly settings: { readonly rounds: number; readonly seconds: number };
   readonly tables: readonly Table[];
   readonly targets: readonly Target[];
+  /** File names of the pictures. */
+  readonly charts: readonly string[];
 }
 
 const MARKS = /(<!-- figures: (\w+) -->\n).*?(\n<!-- end of figures -->)/gs;
@@ -60,12 +62,16 @@ function contentOf(name: string): string | undefined {
   }
   const result = results.get(name as PartName);
   if (!result) return undefined;
-  const { environment, command, minutes, settings, tables } = result;
+  const { environment, command, minutes, settings, tables, charts } = result;
+  const pictures = join(dirname(document), "pictures");
+  mkdirSync(pictures, { recursive: true });
+  for (const file of charts) copyFileSync(join(folder, file), join(pictures, file));
   return [
     "```",
     environmentText(environment),
     `${command}   (${minutes.toFixed(1)} minutes; ${settings.rounds} rounds of ${settings.seconds} s)`,
     "```",
     ...tables.flatMap((table) => ["", tableMarkdown(table)]),
+    ...charts.flatMap((file) => ["", `![${name}](pictures/${file})`]),
   ].join("\n");
 }
