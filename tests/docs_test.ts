@@ -16,7 +16,9 @@ const DOCUMENTS = [
   "README.md",
   "CHANGELOG.md",
   "CONTRIBUTING.md",
-  ...readdirSync(join(ROOT, "docs")).map((name) => `docs/${name}`),
+  ...readdirSync(join(ROOT, "docs"))
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => `docs/${name}`),
 ];
 
 function read(path: string): string {
