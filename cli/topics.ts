@@ -34,6 +34,9 @@ export const topics: Verb = (command, terminal) => {
       `
 What config/topics.json says, or config/subscriptionGroup.json; topics that nobody has made there may
 have messages all the same: see forcelog ls. PERM: R read, W write, X others are made after it.
+
+--delete opens the store for writing, which recovers it if need be: no broker may be using it. Without
+--delete:
 ${READS_ONLY}
 
 Examples:

@@ -106,7 +106,7 @@ async function filesOf({ environment, options, paths, files }: OpenContext): Pro
     queueTypeFor: (topic) => topics.queueTypeOf(topic),
   });
   checkLogIsThere(store, options);
-  checkQueueTypes(store.queues, topics);
+  checkQueueTypes(store.queues, topics, "to be completed");
   return store;
 }
 

@@ -451,7 +451,7 @@ export class MessageStore {
     await removeHalfMadeFiles(fileSystem, paths.own);
     if (paths.logOwn !== paths.own) await removeHalfMadeFiles(fileSystem, paths.logOwn);
     await metadata.load();
-    checkQueueTypes(store.queues, metadata.topics);
+    checkQueueTypes(store.queues, metadata.topics, "to be completed");
     const adopted: ResolvedOptions = {
       ...options,
       mappedFileSizeCommitLog: store.segments.fileSize,
@@ -473,6 +473,7 @@ export class MessageStore {
       syncFailed,
     });
     if (syncFailed) await forgetFailedSync(fileSystem, paths.syncFailed);
+    checkQueueTypes(store.queues, metadata.topics, "completed");
     const { deleted } = store.queues;
     if (deleted.endAt(recovered.report.end)) {
       const { deletedTopics: path, own: staging } = paths;
@@ -829,9 +830,10 @@ export class MessageStore {
    * `lookup`, `query` and `records` find them there. RocketMQ: `deleteTopics`.
    *
    * Once this resolves the queues do not come back, after a power cut neither; a crash before that leaves a
-   * topic as it was, or without queues. Puts to these topics wait meanwhile. A put that comes after it makes the
-   * topic anew; each of its queues goes on behind the offsets that it had, at the next one with which a queue
-   * file begins, so that no offset is given twice.
+   * topic as it was, without its settings, or without queues as well. Puts to these topics wait meanwhile. A put
+   * that comes after it makes the topic anew; each of its queues goes on behind the offsets that it had, at the
+   * next one with which a queue file begins, so that no offset is given twice as long as records of the old ones
+   * are in the log.
    *
    * @param topics Any names but those of RocketMQ's own topics; one that there is not is passed over.
    * @returns How many of them there were.

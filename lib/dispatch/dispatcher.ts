@@ -140,7 +140,10 @@ export class Dispatcher {
     const { queues, begun } = this.#context;
     const queue = queues.findOrCreate(topic, queueId);
     if (!queue.exists && offset > 0 && queue.max === 0) {
+      // More may have been put to it already.
+      const { nextOffset } = queue;
       queue.startAt(offset);
+      queue.nextOffset = Math.max(nextOffset, offset);
       begun?.();
     }
     if (appendRecord(queue, offset, request) !== "gap") return true;

@@ -32,7 +32,6 @@ const COMMIT_BYTES = 1024 * 1024;
 const UNWRITTEN_BYTES_MAX = 64 * 1024 * 1024;
 /** After a failure it is tried again in so many ms. */
 const RETRY_MS = 1000;
-/** Its bodies matter to who reads a message, not to its keys. */
 /** A checkpoint that vouches for no file of the index. */
 const NOTHING: IndexMark = {
   end: 0,
@@ -42,6 +41,7 @@ const NOTHING: IndexMark = {
   endTimestamp: 0,
   fullTimestamp: 0,
 };
+/** Bodies matter to who reads a message, not to its keys. */
 const CHECK = { checkCrc: false, forceVerifyPropCRC: false };
 
 export interface IndexFeederContext {

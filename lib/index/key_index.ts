@@ -164,7 +164,7 @@ export class KeyIndex {
           at: i === resumed ? at : undefined,
         });
       } catch (error) {
-        if (this.#files.includes(file)) throw error;
+        if (this.#files.some(({ name }) => name === file.name)) throw error;
         return;
       }
       if (file.header.beginTimestamp < begin) return;

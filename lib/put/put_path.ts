@@ -126,6 +126,10 @@ export class PutPath {
         return this.#append([record], record.wait);
       }
       const records = prepareBatch(batch, this.#defaults());
+      if (isInnerBatch(records[0]?.sysFlag ?? 0)) {
+        const reason = "sysFlag says inner batch, which is one record: give it a UNIQ_KEY";
+        refuseIf({ status: "MESSAGE_ILLEGAL", reason });
+      }
       refuseIf(storeViolation(records, this.#limits));
       return this.#append(records, records[0]?.wait ?? true);
     } catch (error) {
@@ -214,17 +218,22 @@ export class PutPath {
     }
     const kept = keptOf(records);
     return new Promise((resolve, reject) => {
+      const refuse = (error: PutError): void => {
+        this.counters.putsFailed++;
+        reject(error);
+      };
       const attempt = (): Blocked | undefined => {
-        // Looked for anew: the topic may have been deleted meanwhile.
+        // All of it is looked for anew: the topic may have been deleted meanwhile.
+        const violation = isInnerBatch(first.sysFlag) && this.#innerBatchViolation(first);
+        if (violation) {
+          refuse(refusalOf(violation));
+          return undefined;
+        }
         const own = this.#context.queues.findOrCreate(first.topic, first.queueId);
         const put = this.#tryAppend(kept, own, this.#lightQueues(lightNames), wait);
         if (typeof put === "string") return put;
         resolve(put);
         return undefined;
-      };
-      const refuse = (error: PutError): void => {
-        this.counters.putsFailed++;
-        reject(error);
       };
       gate.wait(blocked, attempt, refuse);
     });
@@ -362,9 +371,11 @@ function unconfirmed(
 }
 
 function refuseIf(violation: Violation | undefined): void {
-  if (violation) {
-    throw new PutError(violation.status, "not stored", `Cannot put: ${violation.reason}`);
-  }
+  if (violation) throw refusalOf(violation);
+}
+
+function refusalOf({ status, reason }: Violation): PutError {
+  return new PutError(status, "not stored", `Cannot put: ${reason}`);
 }
 
 /** Only a damaged store comes so far. */

@@ -12,10 +12,17 @@ import type { TopicTable } from "../metadata/topic_table.ts";
 /**
  * A topic that has no settings may have queues of either type, but of one only.
  *
+ * @param deletions Whether what is left of deleted topics has been removed: until then their queues may be of
+ *   any type.
  * @throws {StoreError} `STORE_UNEXPECTED_FILE` naming the folder of the first queue that is not.
  */
-export function checkQueueTypes(queues: ConsumeQueueTable, topics: TopicTable): void {
+export function checkQueueTypes(
+  queues: ConsumeQueueTable,
+  topics: TopicTable,
+  deletions: "to be completed" | "completed",
+): void {
   for (const topic of queues.topics()) {
+    if (deletions === "to be completed" && queues.deleted.get(topic)) continue;
     const said = topics.queueTypeOf(topic);
     let due = said;
     for (const queueId of queues.queueIds(topic)) {

@@ -254,6 +254,11 @@ class Recovery {
       await rewriteLog(segments, Math.min(start.offset, logEnd), end, this.#context);
     }
     await this.#forceLog(start.offset, end);
+    // Where all messages of a queue are lost its offsets are given all the same.
+    for (const queue of queues) {
+      const next = queues.deleted.nextOf(queue.topic, queue.queueId);
+      if (!queue.exists) queue.nextOffset = Math.max(queue.nextOffset, next);
+    }
     const ended = bad ?? staleBlank;
     return {
       last: scan.last ?? (await this.#lastBefore(end)),

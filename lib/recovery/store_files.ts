@@ -12,8 +12,10 @@ import {
   readDeletedTopics,
 } from "../checkpoint/deleted_topics.ts";
 import { type Checkpoint, readCheckpoint } from "../checkpoint/store_checkpoint.ts";
+import type { BatchQueue } from "../consume_queue/batch_queue.ts";
 import { BATCH_UNIT_BYTES } from "../consume_queue/batch_unit.ts";
 import { ConsumeQueueTable, type TableContext } from "../consume_queue/consume_queue_table.ts";
+import type { MessageQueue } from "../consume_queue/message_queue.ts";
 import type { ExtensionContext } from "../consume_queue/queue_extension.ts";
 import type { QueueFilesContext } from "../consume_queue/queue_files.ts";
 import { UNIT_BYTES } from "../consume_queue/queue_unit.ts";
@@ -36,6 +38,8 @@ export interface StoreFiles {
   readonly checkpoint: Checkpoint;
   readonly segments: SegmentQueue;
   readonly queues: ConsumeQueueTable;
+  /** Batch queues of deleted topics of which there are other queues, too: one of both is left over. */
+  readonly doubles: readonly BatchQueue[];
   /** Last files that are shorter than they should be: a crash came between create and extend. */
   readonly shortFiles: readonly Segment[];
 }
@@ -138,6 +142,7 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
   const deleted = new DeletedTopics(await deletedTopics(context));
   deleted.forgetBelow(log.segments[0]?.start ?? 0);
   const queues = new ConsumeQueueTable(tableContext, deleted);
+  const doubles: BatchQueue[] = [];
   for (const [name, { topic, queueId }] of new Map([...queueFolders, ...extensionFolders])) {
     const segments = segmentsIn(queueFolders.get(name)?.folder, tableContext);
     const extension = extensionFolders.get(name)?.folder;
@@ -149,21 +154,26 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
   for (const { topic, queueId, folder } of batchFolders.values()) {
     if (folder.files.length === 0) continue;
     const segments = segmentsIn(folder, tableContext.batches as QueueFilesContext);
-    if (queues.find(topic, queueId)) {
-      throw unexpected(
-        folder.directory,
-        `there is a folder of the same queue in ${paths.consumeQueue}`,
-      );
-    }
-    queues.add(queues.batchQueue(topic, queueId, segments));
+    const queue = queues.batchQueue(topic, queueId, segments);
+    const other = queues.find(topic, queueId);
+    if (!other) queues.add(queue);
+    else if (deleted.get(topic)) doubles.push(queue);
+    else throw doubleQueue(queue, other);
   }
   return {
     cleanStop: !(await abortExists(fileSystem, paths.abort)),
     checkpoint: await readCheckpoint(fileSystem, paths.checkpoint),
     segments: new SegmentQueue(paths.commitLog, logFileSize, files, log.segments),
     queues,
+    doubles,
     shortFiles,
   };
+}
+
+/** One queue has files of both kinds. */
+export function doubleQueue(queue: MessageQueue, other: MessageQueue): StoreError {
+  const { directory } = other.segments.length > 0 ? other : (other.extension ?? other);
+  return unexpected(queue.directory, `there are files of the same queue in ${directory}`);
 }
 
 async function deletedTopics({

@@ -17,16 +17,16 @@ import { removeFolder } from "../consume_queue/topic_folders.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import type { StorePaths } from "../io/store_paths.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
-import type { StoreFiles } from "./store_files.ts";
+import { doubleQueue, type StoreFiles } from "./store_files.ts";
 
 export interface DeletionsContext {
   readonly fileSystem: FileSystem;
   readonly paths: StorePaths;
 }
 
-/** @throws {StoreError} `STORE_IO`. */
+/** @throws {StoreError} `STORE_IO`, or `STORE_UNEXPECTED_FILE` if a queue has files of both kinds. */
 export async function completeDeletions(
-  { queues, cleanStop }: StoreFiles,
+  { queues, doubles, cleanStop }: StoreFiles,
   { fileSystem, paths }: DeletionsContext,
 ): Promise<void> {
   const deletions = queues.deleted.list();
@@ -37,6 +37,19 @@ export async function completeDeletions(
   }
   for (const { topic, below, next } of deletions) {
     let wasWhole = cleanStop;
+    for (const double of doubles.filter((queue) => queue.topic === topic)) {
+      const other = queues.find(topic, double.queueId) as MessageQueue;
+      const begin = next.get(double.queueId) ?? 0;
+      wasWhole = false;
+      if (await isLeftOver(double, below, begin)) {
+        await double.remove();
+      } else if (await isLeftOver(other, below, begin)) {
+        await other.remove();
+        queues.add(double);
+      } else {
+        throw doubleQueue(double, other);
+      }
+    }
     for (const queue of queues.of(topic)) {
       if (!(await isLeftOver(queue, below, next.get(queue.queueId) ?? 0))) continue;
       wasWhole = false;

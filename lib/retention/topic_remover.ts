@@ -16,12 +16,13 @@ import { type DeletedTopic, writeDeletedTopics } from "../checkpoint/deleted_top
 import type { CommitLog } from "../commit_log/commit_log.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import type { MessageQueue } from "../consume_queue/message_queue.ts";
+import { UNIT_BYTES } from "../consume_queue/queue_unit.ts";
 import { removeTree } from "../consume_queue/topic_folders.ts";
 import { StoreError } from "../errors.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import { OneAtATime } from "../io/one_at_a_time.ts";
 import type { StorePaths } from "../io/store_paths.ts";
-import type { QueueOffset } from "../units.ts";
+import type { PhysicalOffset, QueueOffset } from "../units.ts";
 
 export interface TopicRemoverContext {
   readonly fileSystem: FileSystem;
@@ -120,9 +121,7 @@ export class TopicRemover {
         ...kept,
         ...names.map((topic) => ({ topic, below, next: this.#nextOf(topic) })),
       ];
-      // What a cut of the power took must not make room for messages that would count as deleted.
-      if (log.pipeline.flushed < below) await log.pipeline.flush();
-      await this.#write(topics);
+      await this.#write(topics, below);
       // Puts that had waited for room may have come meanwhile.
       if (log.pipeline.wrote > below && this.#endsOf(names) !== ends) continue;
       deleted.set(topics);
@@ -130,10 +129,12 @@ export class TopicRemover {
     }
   }
 
-  async #write(topics: readonly DeletedTopic[]): Promise<void> {
+  async #write(topics: readonly DeletedTopic[], below: PhysicalOffset): Promise<void> {
     const { fileSystem, paths, log, queues } = this.#context;
     const { deletedTopics: path, own: staging } = paths;
     try {
+      // What a cut of the power took must not make room for messages that would count as deleted.
+      if (log.pipeline.flushed < below) await log.pipeline.flush();
       await writeDeletedTopics(fileSystem, { path, staging }, topics);
     } catch (error) {
       // It may be there all the same: the queues must not go on in front of what it says.
@@ -154,14 +155,15 @@ export class TopicRemover {
       .join();
   }
 
-  /** Where the queues of a topic go on: at the beginning of a file, or with unit 0 of a batch queue. */
+  /** Where the queues of a topic go on: at the beginning of a file. */
   #nextOf(topic: string): Map<number, QueueOffset> {
     const { queues } = this.#context;
     const next = new Map(queues.deleted.get(topic)?.next);
-    for (const { queueId, queueType, nextOffset, fileBytes, unitBytes } of queues.of(topic)) {
-      const alignment = queueType === "BatchCQ" ? 1 : fileBytes / unitBytes;
-      const begin = Math.ceil(nextOffset / alignment) * alignment;
-      if (begin > 0) next.set(queueId, begin);
+    // Of either kind: the topic may come back with queues of the other one.
+    const unitsPerFile = queues.context.fileSize / UNIT_BYTES;
+    for (const { queueId, nextOffset } of queues.of(topic)) {
+      const file = Math.ceil(nextOffset / unitsPerFile);
+      if (file > 0) next.set(queueId, file * unitsPerFile);
     }
     return next;
   }

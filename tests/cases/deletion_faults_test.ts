@@ -3,6 +3,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { turns } from "../support/random.ts";
 import {
   bodies,
   checkStore,
@@ -59,7 +60,7 @@ eachBinding(t, "F53 a topic is deleted while it is put to", async (t, binding) =
       }
     };
     const working = [caller(0), caller(0), caller(1), reader()];
-    for (let i = 0; i < 50; i++) {
+    for (let i = 0; i < 12; i++) {
       await store.deleteTopics(["A"]);
       await new Promise((resolve) => setImmediate(resolve));
     }
@@ -129,6 +130,73 @@ t.test(
       );
       t.strictSame(warnings, []);
       await again.close();
+    }
+  },
+);
+
+t.test(
+  "a topic that is made anew gives each of its offsets once, whatever is under way",
+  async (t) => {
+    const { store, fileSystem } = await openStore(t, storePath(t), { flushDiskType: "SYNC_FLUSH" });
+    await putMany(store, 1, { topic: "A" });
+    await store.checkpoint();
+    await store.deleteTopics(["A"]);
+    const held = fileSystem.hold(["fdatasync", "commitAndForce"], { path: /commitlog/ });
+    const first = store.put(message("one", { topic: "A" }));
+    await held.waiting;
+    const second = store.put(message("two", { topic: "A" }));
+    await turns(5);
+    held.release();
+    const { queueOffset } = await first;
+    const third = store.put(message("three", { topic: "A" }));
+    t.strictSame(
+      [(await second).queueOffset, (await third).queueOffset],
+      [queueOffset + 1, queueOffset + 2],
+    );
+    const { messages } = await store.get({ topic: "A", offset: queueOffset });
+    t.strictSame(
+      messages.map(({ body }) => body.toString()),
+      ["one", "two", "three"],
+    );
+  },
+);
+
+t.test(
+  "a topic comes back with queues of the other type, and goes on behind its offsets",
+  async (t) => {
+    const attributes = { "queue.type": "BatchCQ" };
+    for (const [before, after] of [
+      ["SimpleCQ", "BatchCQ"],
+      ["BatchCQ", "SimpleCQ"],
+    ] as const) {
+      const dir = storePath(t, `${before}-${after}`);
+      const options = { enableConsumeQueueExt: true };
+      const { store, fileSystem } = await openStore(t, dir, options);
+      const set = (type: string): unknown =>
+        type === "BatchCQ" ? store.topics.update("A", { attributes }) : undefined;
+      await set(before);
+      await putMany(store, 3, { topic: "A" });
+      await store.checkpoint();
+      // What is left of its files must not keep the store from opening.
+      fileSystem.failNext("unlink", "EIO", { path: /consumequeue/ });
+      await t.rejects(store.deleteTopics(["A"]), { code: "STORE_IO" });
+      await set(after);
+      const { queueOffset } = await store.put(message("new", { topic: "A" }));
+      t.ok(queueOffset >= 3 && Number.isInteger(queueOffset), `${queueOffset}`);
+      await store.checkpoint();
+      const killed = killedCopy(t, dir);
+      await store.close();
+      for (const place of [dir, killed]) {
+        const { store: again } = await openStore(t, place, options);
+        const { messages } = await again.get({ topic: "A", offset: queueOffset });
+        t.strictSame(
+          messages.map(({ body }) => body.toString()),
+          ["new"],
+          `${before}, ${after}`,
+        );
+        t.equal((await again.put(message("next", { topic: "A" }))).queueOffset, queueOffset + 1);
+        await again.close();
+      }
     }
   },
 );

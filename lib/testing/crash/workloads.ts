@@ -355,12 +355,16 @@ const deleting: Workload = {
   options: () =>
     small({
       mappedFileSizeConsumeQueue: 60,
+      enableConsumeQueueExt: true,
+      mappedFileSizeConsumeQueueExt: 87,
+      mapperFileSizeBatchConsumeQueue: 138,
       flushConsumeQueueLeastPages: 0,
       flushIntervalConsumeQueue: 100,
       enabledAppendPropCRC: true,
       forceVerifyPropCRC: true,
     }),
   async run(stage) {
+    if ((await stage.topic("b", { attributes: { "queue.type": "BatchCQ" } })) !== "done") return;
     const some = (count: number, topic: string) =>
       putAll(
         stage,
