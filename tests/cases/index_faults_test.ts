@@ -94,6 +94,19 @@ t.test("F24 query() finds each of several keys, and the unique one", async (t) =
   t.match(await store.indexFiles(), [{ count: 6 }]);
 });
 
+t.test("F25 a slot counts once, however many keys come to it", async (t) => {
+  for (const [slots, keys] of [
+    [1, ["a", "b", "c"]],
+    [100, ["a", "a", "a"]],
+  ] as const) {
+    const options = { maxHashSlotNum: slots };
+    const { store } = await openStore(t, storePath(t, `slots-${slots}`), options);
+    for (const key of keys) await store.put(message("m", { keys: key }));
+    t.equal((await offsets(store, "a")).length, keys.filter((key) => key === "a").length);
+    t.match(await store.indexFiles(), [{ usedSlots: 1, count: 4 }], `${slots} slots`);
+  }
+});
+
 eachBinding(t, "F26, W9 a killed store finds all keys again, each once", async (t, binding) => {
   const dir = storePath(t);
   const { store } = await openStore(t, dir, { maxIndexNum: 150 }, { binding });
