@@ -114,7 +114,7 @@ t.test("the packed package", { skip }, async (t) => {
       t.ok(files.includes(file), file);
     }
     const expected =
-      /^(package\.json|[A-Z]+(\.md)?|docs\/\w+\.md|cli\/forcelog\.mjs|prebuilds\/.*\.node|dist\/(lib|cli)\/.*\.(js|js\.map|d\.ts))$/;
+      /^(package\.json|[A-Z]+(\.md)?|docs\/\w+\.md|docs\/pictures\/[\w-]+\.svg|cli\/forcelog\.mjs|prebuilds\/.*\.node|dist\/(lib|cli)\/.*\.(js|js\.map|d\.ts))$/;
     t.same(
       files.filter((file) => !expected.test(file)),
       [],
