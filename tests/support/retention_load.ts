@@ -25,6 +25,8 @@ const READERS = 4;
 /** Between two runs of the cleaner, and two looks at the disk, in ms. */
 const CLEAN_MS = 30;
 const LOOK_MS = 20;
+/** Between two puts of a writer, on average, in ms: some files of the log a second. */
+const WRITE_PAUSE_MS = 15;
 const OFFSETS_KEPT = 4096;
 /** Files that are deleted at least, however slow the machine is. */
 const DELETED_LEAST = 5;
@@ -150,8 +152,8 @@ class Load {
       }
       this.#puts++;
       this.#places[this.#puts % OFFSETS_KEPT] = { at: put.physicalOffset, body: text };
-      // The others come to their turn.
-      if (offset % 8 === 0) await sleep(random(3));
+      // A log that rolls faster than files are deleted grows for as long as that goes on.
+      await sleep(random(2 * WRITE_PAUSE_MS));
     }
   }
 
