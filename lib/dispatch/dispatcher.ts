@@ -8,6 +8,7 @@
  * @module
  */
 
+import type { DeletedTopics } from "../checkpoint/deleted_topics.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import { appendRecord } from "../consume_queue/message_queue.ts";
 import { StoreError } from "../errors.ts";
@@ -88,7 +89,8 @@ export class Dispatcher {
       const end = request.physicalOffset + request.size;
       if (end > visible) break;
       // Nearly every record goes to one queue: nothing is allocated for it.
-      const entries = this.#entriesOf(request);
+      const { queues, multiDispatch } = this.#context;
+      const entries = unusualQueuesOf(request, multiDispatch, queues.deleted);
       if (!(entries ? this.#appendAll(request, entries) : this.#appendOwn(request))) return;
       this.#head++;
       this.#offset = request.physicalOffset;
@@ -110,17 +112,6 @@ export class Dispatcher {
       this.#pending.splice(0, this.#head);
       this.#head = 0;
     }
-  }
-
-  /** Where a record goes that goes to other queues than its own, or to none: its topic was deleted since. */
-  #entriesOf(request: DispatchRequest): ReturnType<typeof queuesOf> | undefined {
-    const { multiDispatch, queues } = this.#context;
-    const { physicalOffset } = request;
-    const isMulti = request.multiDispatch !== undefined && multiDispatch;
-    if (!isMulti && !queues.deleted.covers(request.topic, physicalOffset)) return undefined;
-    return queuesOf(request, multiDispatch).filter(
-      ([topic]) => !queues.deleted.covers(topic, physicalOffset),
-    );
   }
 
   #appendOwn(request: DispatchRequest): boolean {
@@ -174,4 +165,29 @@ export function queuesOf(
     }
   }
   return queues;
+}
+
+/** The same, without those of topics that were deleted behind the record. */
+export function liveQueuesOf(
+  request: DispatchRequest,
+  multiDispatch: boolean,
+  deleted: DeletedTopics,
+): ReturnType<typeof queuesOf> {
+  return queuesOf(request, multiDispatch).filter(
+    ([topic]) => !deleted.covers(topic, request.physicalOffset),
+  );
+}
+
+/**
+ * The same of a record that goes to other queues than its own, or to none since its topic was deleted;
+ * `undefined` for all others, which are nearly all: nothing is allocated for them.
+ */
+export function unusualQueuesOf(
+  request: DispatchRequest,
+  multiDispatch: boolean,
+  deleted: DeletedTopics,
+): ReturnType<typeof queuesOf> | undefined {
+  const isMulti = request.multiDispatch !== undefined && multiDispatch;
+  if (!isMulti && !deleted.covers(request.topic, request.physicalOffset)) return undefined;
+  return liveQueuesOf(request, multiDispatch, deleted);
 }

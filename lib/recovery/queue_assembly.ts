@@ -27,7 +27,7 @@ import { BatchQueue } from "../consume_queue/batch_queue.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import { appendRecord, type MessageQueue } from "../consume_queue/message_queue.ts";
 import { LOST_TAGS_CODE, lostUnit } from "../consume_queue/queue_unit.ts";
-import { queuesOf } from "../dispatch/dispatcher.ts";
+import { liveQueuesOf, unusualQueuesOf } from "../dispatch/dispatcher.ts";
 import type { DispatchRequest } from "../message/dispatch_request.ts";
 import { isInnerBatch } from "../message/inner_batch.ts";
 import { INNER_BATCH_MAX } from "../message/outgoing_record.ts";
@@ -82,11 +82,9 @@ export class QueueAssembly {
   }
 
   /** Where a record goes, with its offset in each queue. It goes to none that was deleted behind it. */
-  queuesOf(request: DispatchRequest): ReturnType<typeof queuesOf> {
-    const { deleted } = this.#context.queues;
-    return queuesOf(request, this.#context.multiDispatch).filter(
-      ([topic]) => !deleted.covers(topic, request.physicalOffset),
-    );
+  queuesOf(request: DispatchRequest): ReturnType<typeof liveQueuesOf> {
+    const { multiDispatch, queues } = this.#context;
+    return liveQueuesOf(request, multiDispatch, queues.deleted);
   }
 
   /** Takes the next record of the log. */
@@ -94,13 +92,12 @@ export class QueueAssembly {
     const { queues, units, unitsEnd, multiDispatch } = this.#context;
     const { topic, queueId, queueOffset, physicalOffset, sysFlag } = request;
     if (units === "vouched" && physicalOffset < unitsEnd) return;
-    // Nearly every record goes to one queue: nothing is allocated for it.
-    if (!request.multiDispatch || !multiDispatch) {
-      if (!takesQueueOffset(sysFlag) || queues.deleted.covers(topic, physicalOffset)) return;
-      this.#addTo(topic, queueId, queueOffset, request);
+    const entries = unusualQueuesOf(request, multiDispatch, queues.deleted);
+    if (!entries) {
+      if (takesQueueOffset(sysFlag)) this.#addTo(topic, queueId, queueOffset, request);
       return;
     }
-    for (const [name, id, offset] of this.queuesOf(request)) this.#addTo(name, id, offset, request);
+    for (const [name, id, offset] of entries) this.#addTo(name, id, offset, request);
   }
 
   #addTo(topic: string, queueId: number, offset: QueueOffset, request: DispatchRequest): void {

@@ -57,7 +57,7 @@ export class WriteBuffer {
   /** The last one may have room left although all of it is committed. */
   readonly #chunks: Chunk[] = [];
   /** All of them committed, the oldest first. */
-  #recent: Chunk[] = [];
+  readonly #recent: Chunk[] = [];
   #pendingBytes = 0;
 
   constructor(budgetBytes: number) {

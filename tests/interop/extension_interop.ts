@@ -5,7 +5,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { MessageStore, type StoreOptions } from "../../lib/mod.ts";
 import type { JavaVersion, Line, Oracle, Script } from "../support/oracle.ts";
-import { copyOf, dump, javaDump, oracleFor, run, SIZES } from "./forcelog.ts";
+import { copyOf, dump, javaDump, oracleFor, run, SIZES, takeTurns } from "./forcelog.ts";
 import { difference, faultsOf, viewOf } from "./views.ts";
 
 const oracle = oracleFor(t);
@@ -101,10 +101,7 @@ if (oracle) {
 
     t.test(`${version} and we go on with each other's extensions`, async (t) => {
       const dir = join(t.testdir({ store: {} }), "store");
-      await oracle.run(version, "write", dir, scriptOf("halt"));
-      await run(dir, scriptOf("halt", 100));
-      await oracle.run(version, "write", dir, scriptOf("shutdown", 200));
-      await run(dir, scriptOf("shutdown", 300));
+      await takeTurns(oracle, version, dir, scriptOf);
       await agree(t, oracle, version, dir);
     });
   }

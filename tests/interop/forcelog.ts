@@ -82,6 +82,19 @@ export async function dump(dir: string, config: Script["config"]): Promise<Dump>
   return JSON.parse(out) as Dump;
 }
 
+/** Java and we write to a store, one after the other, twice; the first two stops are none. */
+export async function takeTurns(
+  oracle: Oracle,
+  version: JavaVersion,
+  dir: string,
+  scriptOf: (end: string, from?: number) => Script,
+): Promise<void> {
+  await oracle.run(version, "write", dir, scriptOf("halt"));
+  await run(dir, scriptOf("halt", 100));
+  await oracle.run(version, "write", dir, scriptOf("shutdown", 200));
+  await run(dir, scriptOf("shutdown", 300));
+}
+
 /** Looks at a copy with Java, and removes it. */
 export async function javaDump(
   oracle: Oracle,

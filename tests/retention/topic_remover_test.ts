@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import t from "tap";
+import t, { type Test } from "tap";
 import { MessageStore } from "../../lib/mod.ts";
 import { rejection } from "../support/rejections.ts";
 import {
@@ -138,13 +138,18 @@ t.test("queues of a topic that was deleted are not rebuilt", async (t) => {
   }
 });
 
-t.test("what another store has built of a deleted topic goes, unless it was put to", async (t) => {
+/** A store that was closed after its topic A had been deleted, and the file that tells so. */
+async function closedAfterDeletion(t: Test): Promise<{ dir: string; list: string }> {
   const dir = storePath(t);
   const { store } = await openStore(t, dir);
   await putMany(store, 3, { topic: "A" });
   await store.deleteTopics(["A"]);
   await store.close();
-  const list = join(dir, "forcelog/deleted-topics");
+  return { dir, list: join(dir, "forcelog/deleted-topics") };
+}
+
+t.test("what another store has built of a deleted topic goes, unless it was put to", async (t) => {
+  const { dir, list } = await closedAfterDeletion(t);
   const text = readFileSync(list);
   // As a Java store does, which knows nothing of the list.
   const asAnother = async (count: number): Promise<void> => {
@@ -191,12 +196,7 @@ t.test("deleted topics are forgotten with the log", async (t) => {
 });
 
 t.test("a damaged list of deleted topics is not believed", async (t) => {
-  const dir = storePath(t);
-  const { store } = await openStore(t, dir);
-  await putMany(store, 3, { topic: "A" });
-  await store.deleteTopics(["A"]);
-  await store.close();
-  const list = join(dir, "forcelog/deleted-topics");
+  const { dir, list } = await closedAfterDeletion(t);
   writeFileSync(list, readFileSync(list, "utf8").replace('"A"', '"B"'));
   t.match(await rejection(MessageStore.open(dir, SMALL)), {
     code: "STORE_CONFIG_DAMAGED",

@@ -12,7 +12,7 @@ import {
   type QueueUnit,
   UNIT_BYTES,
 } from "../../consume_queue/queue_unit.ts";
-import { queuesOf } from "../../dispatch/dispatcher.ts";
+import { liveQueuesOf } from "../../dispatch/dispatcher.ts";
 import { dispatchRequestOf } from "../../message/dispatch_request.ts";
 import { isHoleRecord } from "../../message/hole_record.ts";
 import type { StoredMessage } from "../../message/record.ts";
@@ -66,8 +66,8 @@ export async function survey(
   for (const [number, message] of messages) {
     if (deletions.covers(message.topic, message.physicalOffset)) deleted.add(number);
     const request = dispatchRequestOf(message.bytes, 0, delayLevels);
-    for (const [topic, queueId, offset] of queuesOf(request, store.options.enableMultiDispatch)) {
-      if (deletions.covers(topic, message.physicalOffset)) continue;
+    const { enableMultiDispatch } = store.options;
+    for (const [topic, queueId, offset] of liveQueuesOf(request, enableMultiDispatch, deletions)) {
       const key = `${topic}/${queueId}`;
       let queue = byQueue.get(key);
       if (!queue) {
