@@ -19,6 +19,7 @@ import { hasCode } from "../io/system_error.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
 import { type Segment, segmentOf } from "../segment/segment.ts";
 import { SegmentQueue } from "../segment/segment_queue.ts";
+import { OS_PAGE_SIZE } from "../units.ts";
 import { removeFolder } from "./topic_folders.ts";
 
 /** What files of queues need of their store. */
@@ -239,17 +240,22 @@ export class QueueFiles {
     if (!last || end >= last.start + last.size) return done;
     const fileEnd = last.start + last.size;
     let isStale = false;
-    for (let offset = end; ; offset += PIECE_BYTES) {
+    // Behind most ends there is the rest of a page, and a hole: to read that as well would take a second
+    // for a hundred queues.
+    let pieceBytes = OS_PAGE_SIZE;
+    for (let offset = end; ; pieceBytes = Math.min(pieceBytes * 2, PIECE_BYTES)) {
       offset += await this.#holeAt(last, offset);
       if (offset >= fileEnd) break;
-      const rest = await this.sequence.read(offset, PIECE_BYTES);
+      const position = offset - last.start;
+      const length = pieceBytes - (position % OS_PAGE_SIZE);
+      const rest = await this.sequence.read(offset, length);
       const stale = rest ? lastNonZero(rest) + 1 : 0;
+      offset += length;
       if (stale === 0) continue;
       isStale = true;
       this.#unforced.add(last);
-      const at = offset;
       await this.#context.files.use(last.path, (file) =>
-        writeFully(file, [Buffer.alloc(stale)], at - last.start),
+        writeFully(file, [Buffer.alloc(stale)], position),
       );
     }
     if (isStale) done.push(last.path);

@@ -696,3 +696,15 @@ t.test("ConsumeQueue.clearBehind() zeroes a large file in pieces", async (t) => 
   );
   t.strictSame(await queue.clearBehind(), [], "nothing is left to do");
 });
+
+t.test("ConsumeQueue.clearBehind() reads no hole", async (t) => {
+  const rig = new QueueRig(t, 200_000);
+  const queue = rig.queue();
+  fill(queue, 3);
+  await queue.commit();
+  t.strictSame(await queue.clearBehind(), []);
+  const read = rig.fs.calls
+    .filter(({ name }) => name === "pread" || name === "preadIfCached")
+    .map(({ length }) => length ?? 0);
+  t.ok(Math.max(...read) <= 4096, `reads of ${read} bytes`);
+});
