@@ -10,6 +10,7 @@
 // C++ exceptions off. What fails inside it leaves a JavaScript exception pending, to which there is
 // nothing to add: the empty value that is returned then is not looked at.
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <uv.h>
@@ -92,6 +94,12 @@ class Arguments {
   // Bytes, 0 to 2^53 - 1: what a JavaScript number holds exactly.
   int64_t bytes(size_t index, const char* name) {
     return integer(index, name, (int64_t{1} << 53) - 1);
+  }
+
+  std::string text(size_t index) {
+    if (ok_ && info_[index].IsString()) return info_[index].As<Napi::String>();
+    refuse<Napi::TypeError>("Cannot take the text: it must be a string");
+    return std::string();
   }
 
   iovec memory(size_t index) { return memory_of(info_[index]); }
@@ -211,9 +219,7 @@ class Errand {
       napi_reject_deferred(env, deferred_, error.Value());
       return;
     }
-    bool tells = answer_ == Answer::kResult;
-    Napi::Value value = tells ? Napi::Number::New(env, outcome_.result) : env.Undefined();
-    napi_resolve_deferred(env, deferred_, value);
+    napi_resolve_deferred(env, deferred_, value(env));
   }
 
   // In a Line.
@@ -226,6 +232,12 @@ class Errand {
   }
 
   virtual Outcome work() = 0;
+
+  // What the promise tells.
+  virtual Napi::Value value(Napi::Env env) {
+    bool tells = answer_ == Answer::kResult;
+    return tells ? Napi::Number::New(env, outcome_.result) : env.Undefined();
+  }
 
  private:
   napi_deferred deferred_;
@@ -355,8 +367,9 @@ class ForceThreads {
     uv_mutex_lock(&mutex_);
     (rank == Rank::kForce ? forces_ : syncs_).push(errand.release());
     if (runnable() > idle_) start_thread();
-    uv_cond_signal(&came_);
     uv_mutex_unlock(&mutex_);
+    // Only now: whoever wakes up takes the mutex first.
+    uv_cond_signal(&came_);
   }
 
  private:
@@ -550,6 +563,139 @@ Napi::Value LseekData(const Napi::CallbackInfo& info) {
   });
 }
 
+// ---- Many calls in one hop ----------------------------------------------------------------------
+
+// Calls by path go to a thread as one text and come back as one: to make objects of Node-API, one by
+// one, takes longer than the calls.
+
+// Appends a text as JSON has it; bytes that are no UTF-8 are left to the reader.
+void append_json(std::string* json, const char* text) {
+  *json += '"';
+  for (; *text != '\0'; text++) {
+    auto byte = static_cast<unsigned char>(*text);
+    char escape[8];
+    if (byte < 0x20) {
+      snprintf(escape, sizeof escape, "\\u%04x", byte);
+      *json += escape;
+      continue;
+    }
+    if (byte == '"' || byte == '\\') *json += '\\';
+    *json += *text;
+  }
+  *json += '"';
+}
+
+const char* kind_of(unsigned char type) {
+  if (type == DT_REG) return "file";
+  if (type == DT_DIR) return "directory";
+  return type == DT_LNK ? "link" : "other";
+}
+
+Outcome open_path(const char* path, int flags, std::string* answer) {
+  Outcome opened = make("open", [=] { return open(path, flags | O_CLOEXEC, 0644); });
+  *answer = std::to_string(opened.result);
+  return opened;
+}
+
+// Whatever it says, the number may be another file's already: it did not fail as a call.
+Outcome close_fd(int fd, std::string* answer) {
+  *answer = std::to_string(close(fd) == 0 ? 0 : -errno);
+  return {"close", 0, 0};
+}
+
+Outcome stat_path(const char* path, std::string* answer) {
+  struct stat found;
+  Outcome outcome = make("stat", [&] { return stat(path, &found); });
+  if (outcome.errnum != 0) return outcome;
+  char json[256];
+  snprintf(json, sizeof json,
+           "{\"kind\":\"%s\",\"size\":%lld,\"allocatedBytes\":%lld,"
+           "\"identity\":\"%llu:%llu\",\"mtimeMs\":%lld}",
+           kind_of(IFTODT(found.st_mode)), static_cast<long long>(found.st_size),
+           static_cast<long long>(found.st_blocks) * 512,
+           static_cast<unsigned long long>(found.st_dev),
+           static_cast<unsigned long long>(found.st_ino),
+           static_cast<long long>(found.st_mtim.tv_sec) * 1000 + found.st_mtim.tv_nsec / 1000000);
+  *answer = json;
+  return outcome;
+}
+
+Outcome list_directory(const char* path, std::string* answer) {
+  DIR* directory = opendir(path);
+  if (directory == nullptr) return {"readdir", -1, errno};
+  *answer = "[";
+  errno = 0;
+  while (const dirent* entry = readdir(directory)) {
+    const char* name = entry->d_name;
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
+    unsigned char type = entry->d_type;
+    struct stat found;
+    if (type == DT_UNKNOWN) {
+      if (fstatat(dirfd(directory), name, &found, AT_SYMLINK_NOFOLLOW) != 0) break;
+      type = IFTODT(found.st_mode);
+    }
+    *answer += answer->size() > 1 ? ",{\"name\":" : "{\"name\":";
+    append_json(answer, name);
+    *answer += std::string(",\"kind\":\"") + kind_of(type) + "\"}";
+    errno = 0;
+  }
+  Outcome outcome = {"readdir", 0, errno};
+  *answer += "]";
+  closedir(directory);
+  return outcome;
+}
+
+// What the calls answer, as JSON: null for one that failed.
+//
+// calls: each a letter, a number, a space and a path, which ends with a NUL: "o2 /a" opens a file with
+// the flags 2, "s0 /a" looks at it, "r0 /a" lists a directory, "c7 " closes a descriptor.
+std::string call_each(const std::string& calls) {
+  std::string answers = "[";
+  for (const char* at = calls.c_str(); at < calls.c_str() + calls.size(); at += strlen(at) + 1) {
+    char* number_end;
+    int number = static_cast<int>(strtol(at + 1, &number_end, 10));
+    const char* path = number_end + (*number_end == ' ' ? 1 : 0);
+    std::string answer;
+    Outcome outcome = *at == 'o'   ? open_path(path, number, &answer)
+                      : *at == 's' ? stat_path(path, &answer)
+                      : *at == 'r' ? list_directory(path, &answer)
+                      : *at == 'c' ? close_fd(number, &answer)
+                                   : Outcome{"call", -1, ENOSYS};
+    if (answers.size() > 1) answers += ",";
+    answers += outcome.errnum == 0 ? answer : "null";
+  }
+  return answers + "]";
+}
+
+class CallsErrand final : public Errand {
+ public:
+  CallsErrand(napi_deferred deferred, std::string calls)
+      : Errand(deferred, Answer::kResult, Napi::Array()), calls_(std::move(calls)) {}
+
+ private:
+  Outcome work() override {
+    answers_ = call_each(calls_);
+    return {nullptr, 0, 0};
+  }
+
+  Napi::Value value(Napi::Env env) override { return Napi::String::New(env, answers_); }
+
+  std::string calls_;
+  std::string answers_;
+};
+
+Napi::Value CallEach(const Napi::CallbackInfo& info) {
+  Arguments arguments(info);
+  std::string calls = arguments.text(0);
+  napi_deferred deferred;
+  napi_value promise;
+  if (!arguments.ok()) return Napi::Value();
+  if (napi_create_promise(info.Env(), &deferred, &promise) != napi_ok) return Napi::Value();
+  auto errand = std::make_unique<CallsErrand>(deferred, std::move(calls));
+  (new PoolErrand(info.Env(), std::move(errand)))->Queue();
+  return Napi::Value(info.Env(), promise);
+}
+
 #endif  // __linux__
 
 // ---- Calls at once ------------------------------------------------------------------------------
@@ -738,6 +884,7 @@ Napi::Object init(Napi::Env, Napi::Object exports) {
   add<Fallocate>(exports, "fallocate");
   add<PosixFadvise>(exports, "posixFadvise");
   add<LseekData>(exports, "lseekData");
+  add<CallEach>(exports, "callEach");
 #endif
 #ifdef RWF_NOWAIT
   add<Preadv2NoWait>(exports, "preadv2NoWait");

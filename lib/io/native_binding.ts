@@ -61,6 +61,15 @@ export interface NativeBinding {
    * if there is none. It moves the offset of the open file, which positional calls don't look at.
    */
   lseekData(fd: number, position: number): Promise<number>;
+  /**
+   * Calls by path, one after the other in one hop to a thread, whatever becomes of those before.
+   *
+   * @param calls Each a letter, a number, a space and a path, and a NUL behind it: `o` opens with the flags that
+   *   the number is (mode 0644), `s` stats, `r` reads a directory, `c` closes the descriptor.
+   * @returns A JSON array: the descriptor; what the path leads to, as a `FileStat`; names and kinds, one
+   *   of which is `"link"`; of `c` 0, or `errno` as a negative number. `null` for what failed.
+   */
+  callEach(calls: string): Promise<string>;
   /** `preadv2` with `RWF_NOWAIT`: bytes read, 0 at the end of the file, -1 for "it would wait". */
   preadv2NoWait(fd: number, buffer: Uint8Array, position: number): number;
   /**
@@ -128,6 +137,9 @@ export const standIns: NativeBinding = {
 
   /** As the kernel for a file system that knows no holes: all up to the end is data. */
   lseekData: async (fd, position) => (position < (await calls.size(fd)) ? position : -1),
+
+  /** None: each is made alone. */
+  callEach: async () => "[]",
 
   preadv2NoWait: () => -1,
 

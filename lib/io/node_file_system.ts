@@ -6,6 +6,7 @@
  */
 
 import * as fs from "node:fs";
+import { getSystemErrorName } from "node:util";
 import type {
   Advice,
   DirectoryEntry,
@@ -17,6 +18,7 @@ import type {
   OpenMode,
 } from "./file_system.ts";
 import { BYTES_PER_CALL_MAX, partOf, totalBytes, writeFully } from "./fully.ts";
+import { GatheredCalls, type ListedEntry } from "./gathered_calls.ts";
 import { loadNativeBinding, type NativeBinding, standIns } from "./native_binding.ts";
 import * as calls from "./node_calls.ts";
 import { settle } from "./node_calls.ts";
@@ -46,13 +48,21 @@ export interface NodeFileSystemOptions {
 /** The system's own files. Holds no state: any number of them may be used side by side. */
 export class NodeFileSystem implements FileSystem {
   readonly #native: NativeBinding;
+  readonly #gathered: GatheredCalls;
 
   constructor({ native = loadNativeBinding() ?? "off" }: NodeFileSystemOptions = {}) {
     this.#native = native === "off" ? standIns : native;
+    this.#gathered = new GatheredCalls(this.#native);
   }
 
   async open(path: string, mode: OpenMode): Promise<FileHandle> {
-    return new NodeFileHandle(await calls.open(path, OPEN_FLAGS[mode]), path, this.#native);
+    const flags = OPEN_FLAGS[mode];
+    const opened = await this.#gathered.open(path, flags);
+    return this.#handle(opened ?? (await calls.open(path, flags)), path);
+  }
+
+  #handle(fd: number, path: string): NodeFileHandle {
+    return new NodeFileHandle(fd, path, this.#native, this.#gathered);
   }
 
   mkdir(path: string): Promise<void> {
@@ -64,20 +74,22 @@ export class NodeFileSystem implements FileSystem {
   }
 
   async readdir(path: string): Promise<DirectoryEntry[]> {
-    const entries = await settle<fs.Dirent[]>((done) =>
-      fs.readdir(path, { withFileTypes: true }, done),
-    );
+    const found = (await this.#gathered.readdir(path)) ?? (await listAlone(path));
     return Promise.all(
-      entries.map(async (entry) => ({
-        name: entry.name,
+      found.map(async ({ name, kind }) => ({
+        name,
         // A link counts as what it leads to: a folder may have been moved to another disk.
-        kind: entry.isSymbolicLink() ? await this.#kindBehind(path, entry.name) : kindOf(entry),
+        kind: kind === "link" ? await this.#kindBehind(path, name) : kind,
       })),
     );
   }
 
   async stat(path: string): Promise<FileStat> {
-    return fileStat(await settle<fs.BigIntStats>((done) => fs.stat(path, { bigint: true }, done)));
+    const found = await this.#gathered.stat(path);
+    return (
+      found ??
+      fileStat(await settle<fs.BigIntStats>((done) => fs.stat(path, { bigint: true }, done)))
+    );
   }
 
   async statfs(path: string): Promise<FileSystemSpace> {
@@ -124,7 +136,7 @@ export class NodeFileSystem implements FileSystem {
    */
   async lock(path: string): Promise<FileLock> {
     const fd = await calls.open(path, fs.constants.O_RDWR | fs.constants.O_CREAT);
-    const handle = new NodeFileHandle(fd, path, this.#native);
+    const handle = this.#handle(fd, path);
     try {
       return new NodeFileLock(handle, this.#lockFd(fd, path));
     } catch (error) {
@@ -160,14 +172,16 @@ class NodeFileHandle implements FileHandle {
   readonly path: string;
   readonly #fd: number;
   readonly #native: NativeBinding;
+  readonly #gathered: GatheredCalls;
   #underWay = 0;
   #closed: Promise<void> | undefined;
   #whenIdle: (() => void) | undefined;
 
-  constructor(fd: number, path: string, native: NativeBinding) {
+  constructor(fd: number, path: string, native: NativeBinding, gathered: GatheredCalls) {
     this.#fd = fd;
     this.path = path;
     this.#native = native;
+    this.#gathered = gathered;
   }
 
   pwritev(buffers: readonly Uint8Array[], position: number): Promise<number> {
@@ -251,7 +265,9 @@ class NodeFileHandle implements FileHandle {
         this.#whenIdle = resolve;
       });
     }
-    await calls.close(this.#fd);
+    const answer = await this.#gathered.close(this.#fd);
+    if (answer === undefined) await calls.close(this.#fd);
+    else if (answer < 0) throw systemError(getSystemErrorName(answer), "close");
   }
 
   async #lseekData(fd: number, position: number): Promise<number> {
@@ -318,6 +334,16 @@ function whereSupported<T>(call: () => T): T | undefined {
     if (hasCode(error, "ENOSYS", "EINVAL", "EOPNOTSUPP", "ENOLCK")) return undefined;
     throw error;
   }
+}
+
+async function listAlone(path: string): Promise<ListedEntry[]> {
+  const entries = await settle<fs.Dirent[]>((done) =>
+    fs.readdir(path, { withFileTypes: true }, done),
+  );
+  return entries.map((entry) => ({
+    name: entry.name,
+    kind: entry.isSymbolicLink() ? "link" : kindOf(entry),
+  }));
 }
 
 function fileStat(stat: fs.BigIntStats): FileStat {

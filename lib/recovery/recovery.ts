@@ -36,7 +36,7 @@ import type { Dispatched } from "../dispatch/dispatcher.ts";
 import { StoreError } from "../errors.ts";
 import type { Clock } from "../io/clock.ts";
 import type { FileSystem } from "../io/file_system.ts";
-import { inParallel } from "../io/parallel.ts";
+import { inParallel, LOOKS_AT_ONCE } from "../io/parallel.ts";
 import type { StorePaths } from "../io/store_paths.ts";
 import { type DispatchRequest, dispatchRequestOf } from "../message/dispatch_request.ts";
 import { type HoleCrc, isHoleRecordAt } from "../message/hole_record.ts";
@@ -209,7 +209,7 @@ class Recovery {
       (unitsKnown || watermarks.queuesEnd === start.offset);
     if (isCounted) this.#compareCounts(watermarks);
     const isVouched = isCounted === true && !this.#allSuspect;
-    await inParallel(queues, (queue) => this.#compareLastUnit(queue));
+    await this.#lookAtQueues((queue) => this.#compareLastUnit(queue));
     let scan: Scan | "damaged" = "damaged";
     let wereCut = false;
     if (unitsKnown) {
@@ -299,16 +299,16 @@ class Recovery {
     const { queues, cleanStop } = this.#store;
     if (this.#context.options.recoverWholeLog) {
       const oldest = this.#store.segments.minOffset ?? 0;
-      await inParallel(queues, (queue) => this.#findEnd(queue, oldest));
+      await this.#lookAtQueues((queue) => this.#findEnd(queue, oldest));
       return { offset: oldest, why: "asked for: the whole log" };
     }
     let queuesEnd = -1;
     if (cleanStop) {
-      await inParallel(queues, (queue) => this.#findEnd(queue, Number.POSITIVE_INFINITY));
+      await this.#lookAtQueues((queue) => this.#findEnd(queue, Number.POSITIVE_INFINITY));
       for (const queue of queues) queuesEnd = Math.max(queuesEnd, queue.maxPhysicalOffset);
     }
     const start = await chooseScanStart(this.#store, queuesEnd, this.#check);
-    if (!cleanStop) await inParallel(queues, (queue) => this.#findEnd(queue, start.offset));
+    if (!cleanStop) await this.#lookAtQueues((queue) => this.#findEnd(queue, start.offset));
     return start;
   }
 
@@ -686,12 +686,20 @@ class Recovery {
   async #settleQueues(untouched: boolean): Promise<void> {
     const logMin = this.#store.segments.minOffset ?? 0;
     await this.#commitQueues();
+    if (!untouched) {
+      await this.#lookAtQueues(async (queue) => {
+        await queue.clearBehind();
+      });
+    }
     await inParallel([...this.#store.queues], async (queue) => {
-      if (!untouched) await queue.clearBehind();
       await queue.force();
       await this.#syncExpired(queue);
-      await queue.correctMin(logMin);
     });
+    await this.#lookAtQueues((queue) => queue.correctMin(logMin));
+  }
+
+  async #lookAtQueues(look: (queue: MessageQueue) => Promise<void>): Promise<void> {
+    await inParallel([...this.#store.queues], look, LOOKS_AT_ONCE);
   }
 
   /** Files that a killed process deleted from the front of a queue must not come back. */

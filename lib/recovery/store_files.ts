@@ -21,7 +21,7 @@ import type { QueueFilesContext } from "../consume_queue/queue_files.ts";
 import { UNIT_BYTES } from "../consume_queue/queue_unit.ts";
 import { StoreError } from "../errors.ts";
 import type { DirectoryEntry, FileStat, FileSystem } from "../io/file_system.ts";
-import { inParallel } from "../io/parallel.ts";
+import { inParallel, LOOKS_AT_ONCE } from "../io/parallel.ts";
 import type { StorePaths } from "../io/store_paths.ts";
 import type { QueueType } from "../metadata/topic_table.ts";
 import type { ResolvedOptions } from "../options.ts";
@@ -143,14 +143,15 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
   deleted.forgetBelow(log.segments[0]?.start ?? 0);
   const queues = new ConsumeQueueTable(tableContext, deleted);
   const doubles: BatchQueue[] = [];
-  for (const [name, { topic, queueId }] of new Map([...queueFolders, ...extensionFolders])) {
+  const folders = new Map([...queueFolders, ...extensionFolders]);
+  await inParallel(folders, async ([name, { topic, queueId }]) => {
     const segments = segmentsIn(queueFolders.get(name)?.folder, tableContext);
     const extension = extensionFolders.get(name)?.folder;
     const extensionSegments = segmentsIn(extension, tableContext.extension as ExtensionContext);
     // An empty folder tells nothing.
-    if (segments.length + extensionSegments.length === 0) continue;
+    if (segments.length + extensionSegments.length === 0) return;
     queues.add(queues.queue(topic, queueId, segments, extensionSegments));
-  }
+  });
   for (const { topic, queueId, folder } of batchFolders.values()) {
     if (folder.files.length === 0) continue;
     const segments = segmentsIn(folder, tableContext.batches as QueueFilesContext);
@@ -211,10 +212,14 @@ async function listQueues(
       queues.set(`${topic}/${queue.name}`, { topic, queueId: Number(queue.name), folder: EMPTY });
     }
   }
-  await inParallel(queues.values(), async (queue) => {
-    const directory = join(root, queue.topic, String(queue.queueId));
-    queue.folder = await filesOf(fileSystem, directory);
-  });
+  await inParallel(
+    queues.values(),
+    async (queue) => {
+      const directory = join(root, queue.topic, String(queue.queueId));
+      queue.folder = await filesOf(fileSystem, directory);
+    },
+    LOOKS_AT_ONCE,
+  );
   return queues;
 }
 

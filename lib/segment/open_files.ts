@@ -56,12 +56,19 @@ export class OpenFiles {
    * @returns Bytes read; fewer only at the end of the file.
    */
   async read(path: string, buffer: Uint8Array, position: number): Promise<number> {
-    if (this.ready(path)?.preadIfCached(buffer, position) === buffer.length) {
-      this.turn.spend(buffer.length);
-      if (this.turn.over) await this.turn.next();
-      return buffer.length;
-    }
-    return this.use(path, (file) => readFully(file, buffer, position));
+    const open = this.ready(path);
+    if (open && (await this.#readIfCached(open, buffer, position))) return buffer.length;
+    return this.use(path, async (file) => {
+      if (!open && (await this.#readIfCached(file, buffer, position))) return buffer.length;
+      return readFully(file, buffer, position);
+    });
+  }
+
+  async #readIfCached(file: FileHandle, buffer: Uint8Array, position: number): Promise<boolean> {
+    if (file.preadIfCached(buffer, position) !== buffer.length) return false;
+    this.turn.spend(buffer.length);
+    if (this.turn.over) await this.turn.next();
+    return true;
   }
 
   /** The handle if the file is open: only for a call that ends before anything else runs. */
