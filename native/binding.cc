@@ -477,35 +477,61 @@ Napi::Value on_force_thread(Napi::Env env, Rank rank, Answer answer, Work work,
   return submit(env, carry, answer, std::move(work), kept);
 }
 
-// The buffers are noted one by one in an array of our own, so that they stay alive whatever the
-// caller does with his.
+// The buffers of a write.
+struct Buffers {
+  std::vector<iovec> parts;
+  ssize_t length = 0;
+  // Notes them one by one in an array of our own, so that they stay alive whatever the caller does
+  // with his.
+  Napi::Array kept;
+};
+
+Buffers buffers_of(Napi::Env env, Arguments* arguments, size_t index) {
+  Buffers buffers;
+  Napi::Array given = arguments->array(index, "buffers");
+  uint32_t count = arguments->ok() ? given.Length() : 0;
+  buffers.kept = Napi::Array::New(env, count);
+  buffers.parts.resize(count);
+  for (uint32_t i = 0; i < count && arguments->ok(); i++) {
+    Napi::Value value = given[i];
+    buffers.kept[i] = value;
+    buffers.parts[i] = arguments->memory_of(value);
+    buffers.length += static_cast<ssize_t>(buffers.parts[i].iov_len);
+  }
+  return buffers;
+}
+
+Outcome write_all(int fd, const std::vector<iovec>& parts, int64_t position) {
+  return make("pwritev", [&] {
+    return pwritev(fd, parts.data(), static_cast<int>(parts.size()), position);
+  });
+}
+
+Napi::Value Pwritev(const Napi::CallbackInfo& info) {
+  Arguments arguments(info);
+  int fd = arguments.fd(0);
+  Buffers buffers = buffers_of(info.Env(), &arguments, 1);
+  int64_t position = arguments.bytes(2, "position");
+  if (!arguments.ok()) return Napi::Value();
+  auto work = [fd, position, parts = std::move(buffers.parts)] {
+    return write_all(fd, parts, position);
+  };
+  return on_force_thread(info.Env(), Rank::kForce, Answer::kResult, std::move(work), buffers.kept);
+}
+
 Napi::Value PwritevThenFdatasync(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   int fd = arguments.fd(0);
-  Napi::Array given = arguments.array(1, "buffers");
+  Buffers buffers = buffers_of(info.Env(), &arguments, 1);
   int64_t position = arguments.bytes(2, "position");
   if (!arguments.ok()) return Napi::Value();
-
-  uint32_t count = given.Length();
-  Napi::Array kept = Napi::Array::New(info.Env(), count);
-  std::vector<iovec> buffers(count);
-  ssize_t length = 0;
-  for (uint32_t i = 0; i < count && arguments.ok(); i++) {
-    Napi::Value value = given[i];
-    kept[i] = value;
-    buffers[i] = arguments.memory_of(value);
-    length += static_cast<ssize_t>(buffers[i].iov_len);
-  }
-  if (!arguments.ok()) return Napi::Value();
-  auto work = [fd, position, length, buffers = std::move(buffers)] {
-    Outcome written = make("pwritev", [&] {
-      return pwritev(fd, buffers.data(), static_cast<int>(buffers.size()), position);
-    });
+  auto work = [fd, position, length = buffers.length, parts = std::move(buffers.parts)] {
+    Outcome written = write_all(fd, parts, position);
     if (written.result != length) return written;
     Outcome synced = make("fdatasync", [&] { return fdatasync(fd); });
     return synced.errnum == 0 ? written : synced;
   };
-  return on_force_thread(info.Env(), Rank::kForce, Answer::kResult, std::move(work), kept);
+  return on_force_thread(info.Env(), Rank::kForce, Answer::kResult, std::move(work), buffers.kept);
 }
 
 Napi::Value Fdatasync(const Napi::CallbackInfo& info) {
@@ -565,8 +591,8 @@ Napi::Value LseekData(const Napi::CallbackInfo& info) {
 
 // ---- Many calls in one hop ----------------------------------------------------------------------
 
-// Calls by path go to a thread as one text and come back as one: to make objects of Node-API, one by
-// one, takes longer than the calls.
+// Calls of files and directories go to a thread as one text and come back as one: to make objects of
+// Node-API, one by one, takes longer than the calls.
 
 // Appends a text as JSON has it; bytes that are no UTF-8 are left to the reader.
 void append_json(std::string* json, const char* text) {
@@ -591,22 +617,7 @@ const char* kind_of(unsigned char type) {
   return type == DT_LNK ? "link" : "other";
 }
 
-Outcome open_path(const char* path, int flags, std::string* answer) {
-  Outcome opened = make("open", [=] { return open(path, flags | O_CLOEXEC, 0644); });
-  *answer = std::to_string(opened.result);
-  return opened;
-}
-
-// Whatever it says, the number may be another file's already: it did not fail as a call.
-Outcome close_fd(int fd, std::string* answer) {
-  *answer = std::to_string(close(fd) == 0 ? 0 : -errno);
-  return {"close", 0, 0};
-}
-
-Outcome stat_path(const char* path, std::string* answer) {
-  struct stat found;
-  Outcome outcome = make("stat", [&] { return stat(path, &found); });
-  if (outcome.errnum != 0) return outcome;
+std::string json_of(const struct stat& found) {
   char json[256];
   snprintf(json, sizeof json,
            "{\"kind\":\"%s\",\"size\":%lld,\"allocatedBytes\":%lld,"
@@ -616,14 +627,14 @@ Outcome stat_path(const char* path, std::string* answer) {
            static_cast<unsigned long long>(found.st_dev),
            static_cast<unsigned long long>(found.st_ino),
            static_cast<long long>(found.st_mtim.tv_sec) * 1000 + found.st_mtim.tv_nsec / 1000000);
-  *answer = json;
-  return outcome;
+  return json;
 }
 
-Outcome list_directory(const char* path, std::string* answer) {
+// The names in a directory, as JSON; with an error it is cut short.
+Outcome list_directory(const char* path, std::string* json) {
   DIR* directory = opendir(path);
   if (directory == nullptr) return {"readdir", -1, errno};
-  *answer = "[";
+  *json = "[";
   errno = 0;
   while (const dirent* entry = readdir(directory)) {
     const char* name = entry->d_name;
@@ -634,35 +645,77 @@ Outcome list_directory(const char* path, std::string* answer) {
       if (fstatat(dirfd(directory), name, &found, AT_SYMLINK_NOFOLLOW) != 0) break;
       type = IFTODT(found.st_mode);
     }
-    *answer += answer->size() > 1 ? ",{\"name\":" : "{\"name\":";
-    append_json(answer, name);
-    *answer += std::string(",\"kind\":\"") + kind_of(type) + "\"}";
+    *json += json->size() > 1 ? ",{\"name\":" : "{\"name\":";
+    append_json(json, name);
+    *json += std::string(",\"kind\":\"") + kind_of(type) + "\"}";
     errno = 0;
   }
   Outcome outcome = {"readdir", 0, errno};
-  *answer += "]";
+  *json += "]";
   closedir(directory);
   return outcome;
 }
 
-// What the calls answer, as JSON: null for one that failed.
-//
-// calls: each a letter, a number, a space and a path, which ends with a NUL: "o2 /a" opens a file with
-// the flags 2, "s0 /a" looks at it, "r0 /a" lists a directory, "c7 " closes a descriptor.
+Outcome sync_directory(const char* path) {
+  Outcome opened = make("open", [=] { return open(path, O_RDONLY | O_CLOEXEC); });
+  if (opened.errnum != 0) return opened;
+  int fd = static_cast<int>(opened.result);
+  Outcome synced = make("fsync", [=] { return fsync(fd); });
+  close(fd);
+  return synced;
+}
+
+// One call of those that CallEach takes. `json` is what it answers, if that is no number.
+Outcome make_call(char letter, int number, const char* text, const char* more, std::string* json) {
+  struct stat found;
+  Outcome outcome = {"call", -1, ENOSYS};
+  switch (letter) {
+    case 'o':
+      return make("open", [=] { return open(text, number | O_CLOEXEC, 0644); });
+    case 's':
+      outcome = make("stat", [&] { return stat(text, &found); });
+      if (outcome.errnum == 0) *json = json_of(found);
+      return outcome;
+    case 'f':
+      outcome = make("fstat", [&] { return fstat(number, &found); });
+      if (outcome.errnum == 0) *json = json_of(found);
+      return outcome;
+    case 'r':
+      return list_directory(text, json);
+    case 't':
+      return make("ftruncate", [=] { return ftruncate(number, strtoll(text, nullptr, 10)); });
+    case 'm':
+      return make("rename", [=] { return rename(text, more); });
+    case 'k':
+      return make("mkdir", [=] { return mkdir(text, 0777); });
+    case 'x':
+      return make("rmdir", [=] { return rmdir(text); });
+    case 'u':
+      return make("unlink", [=] { return unlink(text); });
+    case 'd':
+      return sync_directory(text);
+    case 'c':
+      // Not again if it is interrupted: the number may be another file's by then.
+      return {"close", 0, close(number) == 0 || errno == EINTR ? 0 : errno};
+  }
+  return outcome;
+}
+
+// What the calls answer, as JSON.
 std::string call_each(const std::string& calls) {
   std::string answers = "[";
   for (const char* at = calls.c_str(); at < calls.c_str() + calls.size(); at += strlen(at) + 1) {
+    char letter = *at;
     char* number_end;
     int number = static_cast<int>(strtol(at + 1, &number_end, 10));
-    const char* path = number_end + (*number_end == ' ' ? 1 : 0);
-    std::string answer;
-    Outcome outcome = *at == 'o'   ? open_path(path, number, &answer)
-                      : *at == 's' ? stat_path(path, &answer)
-                      : *at == 'r' ? list_directory(path, &answer)
-                      : *at == 'c' ? close_fd(number, &answer)
-                                   : Outcome{"call", -1, ENOSYS};
+    const char* text = number_end + (*number_end == ' ' ? 1 : 0);
+    // A second text is a line of its own.
+    if (letter == 'm') at += strlen(at) + 1;
+    std::string json;
+    Outcome outcome = make_call(letter, number, text, at, &json);
     if (answers.size() > 1) answers += ",";
-    answers += outcome.errnum == 0 ? answer : "null";
+    if (outcome.errnum != 0) answers += std::to_string(-outcome.errnum);
+    else answers += json.empty() ? std::to_string(outcome.result) : json;
   }
   return answers + "]";
 }
@@ -692,7 +745,7 @@ Napi::Value CallEach(const Napi::CallbackInfo& info) {
   if (!arguments.ok()) return Napi::Value();
   if (napi_create_promise(info.Env(), &deferred, &promise) != napi_ok) return Napi::Value();
   auto errand = std::make_unique<CallsErrand>(deferred, std::move(calls));
-  (new PoolErrand(info.Env(), std::move(errand)))->Queue();
+  info.Env().GetInstanceData<ForceThreads>()->take(info.Env(), std::move(errand), Rank::kSync);
   return Napi::Value(info.Env(), promise);
 }
 
@@ -879,6 +932,7 @@ void add_raw(Napi::Object exports, const char* name, napi_callback call) {
 Napi::Object init(Napi::Env, Napi::Object exports) {
 #ifdef __linux__
   exports.Env().SetInstanceData(new ForceThreads);
+  add<Pwritev>(exports, "pwritev");
   add<PwritevThenFdatasync>(exports, "pwritevThenFdatasync");
   add<Fdatasync>(exports, "fdatasync");
   add<Fallocate>(exports, "fallocate");

@@ -1,7 +1,10 @@
+import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
+import * as fs from "node:fs";
 import { cpSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { loadNativeBinding } from "../lib/io/native_binding.ts";
 import { MessageStore, type StoreOptions } from "../lib/mod.ts";
 import { FakeClock } from "../lib/testing/mod.ts";
 import { until } from "./support/random.ts";
@@ -568,6 +571,32 @@ eachBinding(
       await checkStore(t, store, dir);
       await store.close();
       t.notOk(existsSync(join(dir, "abort")));
+    }
+  },
+);
+
+t.test(
+  "puts, and the files that they need, wait for none of libuv's threads",
+  { skip: !loadNativeBinding() && "the addon isn't loaded" },
+  async (t) => {
+    const pipe = storePath(t, "pipe");
+    spawnSync("mkfifo", [pipe]);
+    for (const [mode, options] of Object.entries(MODES)) {
+      const { store } = await openStore(t, storePath(t, mode), options);
+      // Each of these takes a thread until somebody writes.
+      const readers = Array.from(
+        { length: 8 },
+        () => new Promise<number>((opened) => fs.open(pipe, "r", (_, fd) => opened(fd))),
+      );
+      for (let i = 0; i < 500; i++) {
+        await store.put({ topic: `T${i % 9}`, body: Buffer.alloc(4000) });
+      }
+      const { wrote } = store.watermarks;
+      t.ok(wrote > 20 * (SMALL.mappedFileSizeCommitLog as number), `${mode}: files were made`);
+      const writer = fs.openSync(pipe, "r+");
+      for (const fd of await Promise.all(readers)) fs.closeSync(fd);
+      fs.closeSync(writer);
+      await store.close();
     }
   },
 );

@@ -1,30 +1,43 @@
 /**
- * Calls by path that are made in one stretch of JavaScript, together: for a store of 10,000 queues the
- * way to a thread and back takes longer than to open a file, to look at it and to close it again.
+ * Calls of files and directories, those together that are made in one stretch of JavaScript: for a store
+ * of 10,000 queues the way to a thread and back takes longer than to open a file, to look at it and to
+ * close it again. They go to the addon's threads, so the application keeps none of them waiting.
  *
  * @module
  */
 
-import type { DirectoryEntry, FileStat } from "./file_system.ts";
+import type { FileStat } from "./file_system.ts";
 import type { NativeBinding } from "./native_binding.ts";
+import * as calls from "./node_calls.ts";
+import { errorName, systemError } from "./system_error.ts";
 
 /** So many make a hop of their own: below, it costs more than it gains to have two threads at them. */
 const CALLS_PER_HOP_MIN = 16;
-/** One of the four threads that libuv's pool has by default stays free. */
-const HOPS_MAX = 3;
+/** The addon has so many threads for calls that are no writes. */
+const HOPS_MAX = 2;
 
-/** A name in a directory, and what it is: a link is not followed. */
-export interface ListedEntry {
-  readonly name: string;
-  readonly kind: DirectoryEntry["kind"] | "link";
-}
+/** By the letters of {@linkcode NativeBinding.callEach}, as Node names them in errors. */
+const SYSCALLS = {
+  o: "open",
+  s: "stat",
+  f: "fstat",
+  r: "scandir",
+  t: "ftruncate",
+  m: "rename",
+  u: "unlink",
+  k: "mkdir",
+  x: "rmdir",
+  d: "fsync",
+  c: "close",
+} as const;
+type Letter = keyof typeof SYSCALLS;
 
 interface Asked {
   readonly call: string;
   readonly answer: (answer: unknown) => void;
 }
 
-/** Each answers `undefined` for a call that failed, or that can't be made here: alone it tells why. */
+/** Without the addon each call goes its own way, to libuv's threads. Errors are those of Node. */
 export class GatheredCalls {
   readonly #native: Pick<NativeBinding, "callEach">;
   #asked: Asked[] = [];
@@ -34,31 +47,66 @@ export class GatheredCalls {
   }
 
   /** @param flags `O_RDWR` and its like, from `fs.constants`. @returns The descriptor. */
-  open(path: string, flags: number): Promise<number | undefined> {
-    return this.#make("o", flags, path);
+  open(path: string, flags: number): Promise<number> {
+    return this.#make(["o", flags, path], () => calls.open(path, flags));
   }
 
-  stat(path: string): Promise<FileStat | undefined> {
-    return this.#make("s", 0, path);
+  stat(path: string): Promise<FileStat> {
+    return this.#make(["s", 0, path], () => calls.stat(path));
   }
 
-  readdir(path: string): Promise<readonly ListedEntry[] | undefined> {
-    return this.#make("r", 0, path);
+  fstat(fd: number): Promise<FileStat> {
+    return this.#make(["f", fd], () => calls.fstat(fd));
   }
 
-  /** @returns 0, or `errno` as a negative number: it is not to be made again. */
-  close(fd: number): Promise<number | undefined> {
-    return this.#make("c", fd, "");
+  readdir(path: string): Promise<readonly calls.ListedEntry[]> {
+    return this.#make(["r", 0, path], () => calls.readdir(path));
   }
 
-  #make<T>(letter: string, number: number, path: string): Promise<T | undefined> {
-    // For the system a path ends there.
-    if (path.includes("\0")) return Promise.resolve(undefined);
-    return new Promise((answer) => {
-      const call = `${letter}${number} ${path}\0`;
-      this.#asked.push({ call, answer: answer as Asked["answer"] });
+  async ftruncate(fd: number, size: number): Promise<void> {
+    await this.#make(["t", fd, `${size}`], () => calls.ftruncate(fd, size));
+  }
+
+  async rename(from: string, to: string): Promise<void> {
+    await this.#make(["m", 0, from, to], () => calls.rename(from, to));
+  }
+
+  async unlink(path: string): Promise<void> {
+    await this.#make(["u", 0, path], () => calls.unlink(path));
+  }
+
+  async mkdir(path: string): Promise<void> {
+    await this.#make(["k", 0, path], () => calls.mkdir(path));
+  }
+
+  async rmdir(path: string): Promise<void> {
+    await this.#make(["x", 0, path], () => calls.rmdir(path));
+  }
+
+  async syncDirectory(path: string): Promise<void> {
+    await this.#make(["d", 0, path], () => calls.syncDirectory(path));
+  }
+
+  async close(fd: number): Promise<void> {
+    await this.#make(["c", fd], () => calls.close(fd));
+  }
+
+  /** @param alone Makes the call if the addon does not. */
+  async #make<T>(
+    [letter, number, ...texts]: readonly [Letter, number, ...string[]],
+    alone: () => Promise<T>,
+  ): Promise<T> {
+    // For the system a path ends there: Node refuses it.
+    if (texts.some((text) => text.includes("\0"))) return alone();
+    const answer = await new Promise<unknown>((resolve) => {
+      const call = `${letter}${number} ${texts.join("\0")}\0`;
+      this.#asked.push({ call, answer: resolve });
       if (this.#asked.length === 1) process.nextTick(this.#send);
     });
+    if (answer === undefined) return alone();
+    if (typeof answer !== "number" || answer >= 0) return answer as T;
+    const [path, dest] = letter === "t" ? [] : texts;
+    throw systemError(errorName(answer), SYSCALLS[letter], path, undefined, dest);
   }
 
   readonly #send = (): void => {
@@ -72,9 +120,8 @@ export class GatheredCalls {
   };
 
   async #hop(asked: readonly Asked[]): Promise<void> {
-    let calls = "";
-    for (const { call } of asked) calls += call;
-    const answers: readonly unknown[] = JSON.parse(await this.#native.callEach(calls));
-    for (const [i, { answer }] of asked.entries()) answer(answers[i] ?? undefined);
+    const all = asked.map(({ call }) => call).join("");
+    const answers: readonly unknown[] = JSON.parse(await this.#native.callEach(all));
+    for (const [i, { answer }] of asked.entries()) answer(answers[i]);
   }
 }

@@ -27,11 +27,13 @@ export type MemoryAdvice = "hugepage" | "nohugepage" | "dontdump" | "populate_wr
  * thread and keep the buffers alive meanwhile; the others run at once where they are called. File
  * descriptors are not checked to be ours. Positions and lengths are bytes, 0 to 2^53 - 1.
  *
- * `pwritevThenFdatasync` and `fdatasync` have the addon's own threads, at most four for the main
- * thread of Node and for each worker: three of them for those that write, which go first, and two
- * for those that only sync. The other calls run on libuv's threads, as those of `node:fs` do.
+ * `pwritev`, `pwritevThenFdatasync`, `fdatasync` and `callEach` have the addon's own threads, at most four
+ * for the main thread of Node and for each worker: three of them for those that write, which go first,
+ * and two for the others. The other calls run on libuv's threads, as those of `node:fs` do.
  */
 export interface NativeBinding {
+  /** At most 1024 buffers (`IOV_MAX`). @returns Bytes written. */
+  pwritev(fd: number, buffers: readonly Uint8Array[], position: number): Promise<number>;
   /**
    * `pwritev`, then `fdatasync` if it took every byte, in one hop to a thread. At most 1024 buffers
    * (`IOV_MAX`).
@@ -62,12 +64,18 @@ export interface NativeBinding {
    */
   lseekData(fd: number, position: number): Promise<number>;
   /**
-   * Calls by path, one after the other in one hop to a thread, whatever becomes of those before.
+   * Calls of files and directories, one after the other in one hop to a thread, whatever becomes of those
+   * before.
    *
-   * @param calls Each a letter, a number, a space and a path, and a NUL behind it: `o` opens with the flags that
-   *   the number is (mode 0644), `s` stats, `r` reads a directory, `c` closes the descriptor.
-   * @returns A JSON array: the descriptor; what the path leads to, as a `FileStat`; names and kinds, one
-   *   of which is `"link"`; of `c` 0, or `errno` as a negative number. `null` for what failed.
+   * @param calls Each a letter, a number, a space and a text, and a NUL behind it:
+   *   `o` opens the path with the flags that the number is (mode 0644): the descriptor;
+   *   `s` and `f` stat the path or the descriptor: a `FileStat`;
+   *   `r` reads the directory: names and kinds, one of which is `"link"`;
+   *   `t` cuts the descriptor to the size that the text is; `c` closes it;
+   *   `m` renames the path to that behind it, which has a NUL of its own;
+   *   `u` unlinks the path; `k` makes a directory, `x` removes one, `d` syncs one.
+   * @returns What they answer, as a JSON array: 0 where nothing else is said, `errno` as a negative number
+   *   if the call failed.
    */
   callEach(calls: string): Promise<string>;
   /** `preadv2` with `RWF_NOWAIT`: bytes read, 0 at the end of the file, -1 for "it would wait". */
@@ -121,6 +129,8 @@ export function loadNativeBinding(): NativeBinding | undefined {
 
 /** Every call without the addon. */
 export const standIns: NativeBinding = {
+  pwritev: calls.pwritev,
+
   async pwritevThenFdatasync(fd, buffers, position) {
     const count = await calls.pwritev(fd, buffers, position);
     if (count === totalBytes(buffers)) await calls.fdatasync(fd);

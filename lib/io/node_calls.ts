@@ -8,6 +8,7 @@
  */
 
 import * as fs from "node:fs";
+import type { DirectoryEntry, FileStat } from "./file_system.ts";
 
 /** The mode of a new file, before the process's umask. */
 const FILE_MODE = 0o644;
@@ -31,6 +32,56 @@ export function open(path: string, flags: number): Promise<number> {
 
 export function close(fd: number): Promise<void> {
   return settle((done) => fs.close(fd, done));
+}
+
+export function mkdir(path: string): Promise<void> {
+  return settle((done) => fs.mkdir(path, done));
+}
+
+export function rmdir(path: string): Promise<void> {
+  return settle((done) => fs.rmdir(path, done));
+}
+
+export function rename(from: string, to: string): Promise<void> {
+  return settle((done) => fs.rename(from, to, done));
+}
+
+export function unlink(path: string): Promise<void> {
+  return settle((done) => fs.unlink(path, done));
+}
+
+export function ftruncate(fd: number, size: number): Promise<void> {
+  return settle((done) => fs.ftruncate(fd, size, done));
+}
+
+/** `fsync` of a directory. */
+export async function syncDirectory(path: string): Promise<void> {
+  const fd = await open(path, fs.constants.O_RDONLY);
+  try {
+    await settle((done) => fs.fsync(fd, done));
+  } finally {
+    await close(fd);
+  }
+}
+
+/** A name in a directory, and what it is: a link is not followed. */
+export interface ListedEntry {
+  readonly name: string;
+  readonly kind: DirectoryEntry["kind"] | "link";
+}
+
+export async function readdir(path: string): Promise<ListedEntry[]> {
+  const entries = await settle<fs.Dirent[]>((done) =>
+    fs.readdir(path, { withFileTypes: true }, done),
+  );
+  return entries.map((entry) => ({
+    name: entry.name,
+    kind: entry.isSymbolicLink() ? "link" : kindOf(entry),
+  }));
+}
+
+export async function stat(path: string): Promise<FileStat> {
+  return fileStat(await settle<fs.BigIntStats>((done) => fs.stat(path, { bigint: true }, done)));
 }
 
 /** Bytes written, which may be fewer than given. */
@@ -61,16 +112,31 @@ export function pread(fd: number, buffer: Uint8Array, position: number): Promise
   return settle<number>((done) => fs.read(fd, buffer, 0, buffer.length, position, done));
 }
 
-export function fstat(fd: number): Promise<fs.BigIntStats> {
-  return settle<fs.BigIntStats>((done) => fs.fstat(fd, { bigint: true }, done));
+export async function fstat(fd: number): Promise<FileStat> {
+  return fileStat(await settle<fs.BigIntStats>((done) => fs.fstat(fd, { bigint: true }, done)));
 }
 
 /** Bytes of the file. */
 export async function size(fd: number): Promise<number> {
-  return Number((await fstat(fd)).size);
+  return (await fstat(fd)).size;
 }
 
 /** On macOS this is `F_FULLFSYNC`, as `fdatasync(2)` alone would not reach the disk there. */
 export function fdatasync(fd: number): Promise<void> {
   return settle((done) => fs.fdatasync(fd, done));
+}
+
+function fileStat(stat: fs.BigIntStats): FileStat {
+  return {
+    kind: kindOf(stat),
+    size: Number(stat.size),
+    allocatedBytes: Number(stat.blocks) * 512,
+    identity: `${stat.dev}:${stat.ino}`,
+    mtimeMs: Number(stat.mtimeMs),
+  };
+}
+
+function kindOf(entry: { isFile(): boolean; isDirectory(): boolean }): FileStat["kind"] {
+  if (entry.isFile()) return "file";
+  return entry.isDirectory() ? "directory" : "other";
 }

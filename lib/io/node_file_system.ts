@@ -6,7 +6,6 @@
  */
 
 import * as fs from "node:fs";
-import { getSystemErrorName } from "node:util";
 import type {
   Advice,
   DirectoryEntry,
@@ -18,7 +17,7 @@ import type {
   OpenMode,
 } from "./file_system.ts";
 import { BYTES_PER_CALL_MAX, partOf, totalBytes, writeFully } from "./fully.ts";
-import { GatheredCalls, type ListedEntry } from "./gathered_calls.ts";
+import { GatheredCalls } from "./gathered_calls.ts";
 import { loadNativeBinding, type NativeBinding, standIns } from "./native_binding.ts";
 import * as calls from "./node_calls.ts";
 import { settle } from "./node_calls.ts";
@@ -56,9 +55,7 @@ export class NodeFileSystem implements FileSystem {
   }
 
   async open(path: string, mode: OpenMode): Promise<FileHandle> {
-    const flags = OPEN_FLAGS[mode];
-    const opened = await this.#gathered.open(path, flags);
-    return this.#handle(opened ?? (await calls.open(path, flags)), path);
+    return this.#handle(await this.#gathered.open(path, OPEN_FLAGS[mode]), path);
   }
 
   #handle(fd: number, path: string): NodeFileHandle {
@@ -66,17 +63,17 @@ export class NodeFileSystem implements FileSystem {
   }
 
   mkdir(path: string): Promise<void> {
-    return settle((done) => fs.mkdir(path, done));
+    return this.#gathered.mkdir(path);
   }
 
   rmdir(path: string): Promise<void> {
-    return settle((done) => fs.rmdir(path, done));
+    return this.#gathered.rmdir(path);
   }
 
   async readdir(path: string): Promise<DirectoryEntry[]> {
-    const found = (await this.#gathered.readdir(path)) ?? (await listAlone(path));
+    const entries = await this.#gathered.readdir(path);
     return Promise.all(
-      found.map(async ({ name, kind }) => ({
+      entries.map(async ({ name, kind }) => ({
         name,
         // A link counts as what it leads to: a folder may have been moved to another disk.
         kind: kind === "link" ? await this.#kindBehind(path, name) : kind,
@@ -84,12 +81,8 @@ export class NodeFileSystem implements FileSystem {
     );
   }
 
-  async stat(path: string): Promise<FileStat> {
-    const found = await this.#gathered.stat(path);
-    return (
-      found ??
-      fileStat(await settle<fs.BigIntStats>((done) => fs.stat(path, { bigint: true }, done)))
-    );
+  stat(path: string): Promise<FileStat> {
+    return this.#gathered.stat(path);
   }
 
   async statfs(path: string): Promise<FileSystemSpace> {
@@ -104,25 +97,22 @@ export class NodeFileSystem implements FileSystem {
   }
 
   rename(from: string, to: string): Promise<void> {
-    return settle((done) => fs.rename(from, to, done));
+    return this.#gathered.rename(from, to);
   }
 
   unlink(path: string): Promise<void> {
-    return settle((done) => fs.unlink(path, done));
+    return this.#gathered.unlink(path);
   }
 
   async syncDirectory(path: string): Promise<void> {
-    const fd = await calls.open(path, fs.constants.O_RDONLY);
     try {
-      await settle((done) => fs.fsync(fd, done));
+      await this.#gathered.syncDirectory(path);
     } catch (error) {
       // A file system that has no such thing as the sync of a directory says so with one of these
       // (EINVAL: fsync(2), "fd is bound to a special file which does not support synchronization").
       // It keeps its names in its own way, and no store of ours could do better. Anything else is
       // a directory that may not be durable.
       if (!hasCode(error, "EINVAL", "ENOTSUP")) throw error;
-    } finally {
-      await calls.close(fd);
     }
   }
 
@@ -135,7 +125,7 @@ export class NodeFileSystem implements FileSystem {
    * releases them when the process ends, however it ends.
    */
   async lock(path: string): Promise<FileLock> {
-    const fd = await calls.open(path, fs.constants.O_RDWR | fs.constants.O_CREAT);
+    const fd = await this.#gathered.open(path, fs.constants.O_RDWR | fs.constants.O_CREAT);
     const handle = this.#handle(fd, path);
     try {
       return new NodeFileLock(handle, this.#lockFd(fd, path));
@@ -185,7 +175,9 @@ class NodeFileHandle implements FileHandle {
   }
 
   pwritev(buffers: readonly Uint8Array[], position: number): Promise<number> {
-    return this.#during("pwritev", (fd) => calls.pwritev(fd, withinLimits(buffers), position));
+    return this.#during("pwritev", (fd) =>
+      this.#native.pwritev(fd, withinLimits(buffers), position),
+    );
   }
 
   pwritevNow(buffers: readonly Uint8Array[], position: number): number {
@@ -208,7 +200,7 @@ class NodeFileHandle implements FileHandle {
   nextData(position: number): Promise<number> {
     return this.#during("lseek", async (fd) => {
       const found = await this.#lseekData(fd, position);
-      return found === -1 ? calls.size(fd) : found;
+      return found === -1 ? (await this.#gathered.fstat(fd)).size : found;
     });
   }
 
@@ -222,12 +214,12 @@ class NodeFileHandle implements FileHandle {
       // What is cut short here must not look complete to the binding: it would sync.
       return part === buffers
         ? this.#native.pwritevThenFdatasync(fd, part, position)
-        : calls.pwritev(fd, part, position);
+        : this.#native.pwritev(fd, part, position);
     });
   }
 
   ftruncate(size: number): Promise<void> {
-    return this.#during("ftruncate", (fd) => settle((done) => fs.ftruncate(fd, size, done)));
+    return this.#during("ftruncate", (fd) => this.#gathered.ftruncate(fd, size));
   }
 
   allocate(position: number, length: number): Promise<void> {
@@ -247,7 +239,7 @@ class NodeFileHandle implements FileHandle {
   }
 
   stat(): Promise<FileStat> {
-    return this.#during("fstat", async (fd) => fileStat(await calls.fstat(fd)));
+    return this.#during("fstat", (fd) => this.#gathered.fstat(fd));
   }
 
   close(): Promise<void> {
@@ -265,9 +257,7 @@ class NodeFileHandle implements FileHandle {
         this.#whenIdle = resolve;
       });
     }
-    const answer = await this.#gathered.close(this.#fd);
-    if (answer === undefined) await calls.close(this.#fd);
-    else if (answer < 0) throw systemError(getSystemErrorName(answer), "close");
+    await this.#gathered.close(this.#fd);
   }
 
   async #lseekData(fd: number, position: number): Promise<number> {
@@ -334,29 +324,4 @@ function whereSupported<T>(call: () => T): T | undefined {
     if (hasCode(error, "ENOSYS", "EINVAL", "EOPNOTSUPP", "ENOLCK")) return undefined;
     throw error;
   }
-}
-
-async function listAlone(path: string): Promise<ListedEntry[]> {
-  const entries = await settle<fs.Dirent[]>((done) =>
-    fs.readdir(path, { withFileTypes: true }, done),
-  );
-  return entries.map((entry) => ({
-    name: entry.name,
-    kind: entry.isSymbolicLink() ? "link" : kindOf(entry),
-  }));
-}
-
-function fileStat(stat: fs.BigIntStats): FileStat {
-  return {
-    kind: kindOf(stat),
-    size: Number(stat.size),
-    allocatedBytes: Number(stat.blocks) * 512,
-    identity: `${stat.dev}:${stat.ino}`,
-    mtimeMs: Number(stat.mtimeMs),
-  };
-}
-
-function kindOf(entry: { isFile(): boolean; isDirectory(): boolean }): FileStat["kind"] {
-  if (entry.isFile()) return "file";
-  return entry.isDirectory() ? "directory" : "other";
 }

@@ -13,6 +13,7 @@ export interface SystemError extends Error {
   readonly errno: number;
   readonly syscall: string;
   readonly path?: string;
+  readonly dest?: string;
 }
 
 /** Texts of errors that Node has none for, or that of a socket's error. */
@@ -35,18 +36,25 @@ function nodesTexts(): ReturnType<typeof getSystemErrorMap> {
  *
  * @param code Name of the error, `"ENOSPC"`.
  * @param detail Said in place of the system's text for that code.
+ * @param dest The second path of a call that has two.
  */
 export function systemError(
   code: string,
   syscall: string,
   path?: string,
   detail?: string,
+  dest?: string,
 ): SystemError {
   const errno = errnoOf(code) ?? 0;
   const text = detail ?? TEXTS[code] ?? nodesTexts().get(errno)?.[1] ?? "unknown error";
   const where = path === undefined ? "" : ` '${path}'`;
-  const error = new Error(`${code}: ${text}, ${syscall}${where}`);
-  return Object.assign(error, path === undefined ? {} : { path }, { code, errno, syscall });
+  const whereTo = dest === undefined ? "" : ` -> '${dest}'`;
+  const error = new Error(`${code}: ${text}, ${syscall}${where}${whereTo}`);
+  const paths = {
+    ...(path === undefined ? {} : { path }),
+    ...(dest === undefined ? {} : { dest }),
+  };
+  return Object.assign(error, paths, { code, errno, syscall });
 }
 
 /**
@@ -59,6 +67,12 @@ export function hasCode(error: unknown, ...codes: readonly string[]): error is S
   return codes.some(
     (code) => code === error.code || (errno !== undefined && errno === errnoOf(code)),
   );
+}
+
+/** The name of a negative number, as {@linkcode systemError} wants it. */
+export function errorName(errno: number): string {
+  const found = Object.entries(constants.errno).find(([, number]) => number === -errno);
+  return nodesTexts().get(errno)?.[0] ?? found?.[0] ?? `errno ${-errno}`;
 }
 
 /** Negative, as Node has it; undefined if this system has no such error. */
