@@ -3,7 +3,8 @@
  *
  * SYNC_FLUSH with one caller (a put is one force) and with 64, alone and beside eight jobs of the
  * same process (`crypto.pbkdf2`) that are always under way or waiting for one of libuv's threads.
- * With the machine's processors taken by these jobs, part of what a force loses is processor time.
+ * With the machine's processors taken by these jobs, part of what a force loses is processor time: the
+ * prototype beside it, a write and a sync on the same threads and nothing else, tells how much.
  *
  * @module
  */
@@ -16,6 +17,7 @@ import { medianText, type Report, spreadText, times } from "./support/report.ts"
 import { target } from "./support/targets.ts";
 
 interface Row {
+  readonly subject: "forcelog" | "prototype";
   readonly callers: number;
   readonly jobs: number;
 }
@@ -30,18 +32,23 @@ export const interference: Part = {
   async measure(bench: Bench): Promise<Report> {
     const { seconds, size } = bench.settings;
     const callers = size === "full" ? [1, 64] : [1];
-    const rows = callers.flatMap((count): Row[] => [
-      { callers: count, jobs: 0 },
-      { callers: count, jobs: JOBS },
-    ]);
+    const subjects = bench.settings.without.has("prototype")
+      ? (["forcelog"] as const)
+      : (["forcelog", "prototype"] as const);
+    const rows = callers.flatMap((count) =>
+      subjects.flatMap((subject): Row[] => [
+        { subject, callers: count, jobs: 0 },
+        { subject, callers: count, jobs: JOBS },
+      ]),
+    );
     const runs = await bench.inRounds<Row, PutMeasured>(
       rows,
-      (row) => `interference: callers ${row.callers}, jobs ${row.jobs}`,
+      (row) => `interference: ${row.subject}, callers ${row.callers}, jobs ${row.jobs}`,
       (row) =>
         bench.inFolder("busy", (directory) =>
           bench.run("put", {
             directory,
-            subject: "forcelog",
+            subject: row.subject,
             mode: "SYNC_FLUSH",
             callers: row.callers,
             batch: 1,
@@ -56,7 +63,10 @@ export const interference: Part = {
     const own = (row: Row, value: (round: PutMeasured) => number | undefined) =>
       spreadOfMeasured((runs.get(row) ?? []).map(value));
     const slower = (row: Row): Spread | undefined => {
-      const alone = rows.find((one) => one.callers === row.callers && one.jobs === 0);
+      const { subject, callers } = row;
+      const alone = rows.find(
+        (one) => one.subject === subject && one.callers === callers && one.jobs === 0,
+      );
       const rounds = (alone && runs.get(alone)) ?? [];
       return spreadOf(
         (runs.get(row) ?? []).map(
@@ -70,6 +80,7 @@ export const interference: Part = {
         {
           title: `SYNC_FLUSH beside ${JOBS} jobs of pbkdf2`,
           header: [
+            "subject",
             "callers",
             "jobs",
             "messages/s",
@@ -81,6 +92,7 @@ export const interference: Part = {
             "loop p99 ms",
           ],
           rows: rows.map((row) => [
+            row.subject,
             `${row.callers}`,
             `${row.jobs}`,
             spreadText(own(row, ({ messagesPerSecond }) => messagesPerSecond)),
@@ -119,7 +131,10 @@ export const interference: Part = {
                   name: jobs === 0 ? "alone" : `beside ${jobs} jobs`,
                   kind: "bar",
                   values: callers.map((count) => {
-                    const row = rows.find((one) => one.callers === count && one.jobs === jobs);
+                    const row = rows.find(
+                      (one) =>
+                        one.subject === "forcelog" && one.callers === count && one.jobs === jobs,
+                    );
                     return row && own(row, ({ latencyMs }) => latencyMs.p99)?.median;
                   }),
                 })),

@@ -114,10 +114,9 @@ function subjectsOf(bench: Bench, row: PutRow): PutSubjectName[] {
     subjects.push(...peers.filter((peer) => durable || peer !== "lmdb, overlapping"));
   }
   if (settings.size !== "targets") return subjects;
-  const wanted = wantedBeside(row);
-  return subjects.filter(
-    (subject) => subject === "forcelog" || subject === "floor, written" || wanted.includes(subject),
-  );
+  // The prototype tells what is left to reach where a target is missed.
+  const wanted = ["forcelog", "floor, written", "prototype", ...wantedBeside(row)];
+  return subjects.filter((subject) => wanted.includes(subject));
 }
 
 /** A failure of others leaves a gap, one of ours ends the run. */
