@@ -8,6 +8,7 @@
 import { StoreError } from "../errors.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
 import { readFully } from "../io/fully.ts";
+import { type Soon, soon } from "../io/soon.ts";
 import { Turn } from "./turn.ts";
 
 /** Handles kept open beyond those in use. */
@@ -55,11 +56,9 @@ export class OpenFiles {
    *
    * @returns Bytes read; fewer only at the end of the file.
    */
-  async read(path: string, buffer: Uint8Array, position: number): Promise<number> {
+  read(path: string, buffer: Uint8Array, position: number): Soon<number> {
     if (this.ready(path)?.preadIfCached(buffer, position) === buffer.length) {
-      this.turn.spend(buffer.length);
-      if (this.turn.over) await this.turn.next();
-      return buffer.length;
+      return soon(this.turn.take(buffer.length), () => buffer.length);
     }
     return this.use(path, (file) => readFully(file, buffer, position));
   }
