@@ -26,16 +26,20 @@ export function writeInt64(target: Uint8Array, at: number, value: number): void 
 
 let viewed: Uint8Array | undefined;
 let view: DataView;
+let viewedBefore: Uint8Array | undefined;
+let viewBefore: DataView;
 
 /**
- * A view of the bytes, for many reads or writes: V8 makes each of its calls a single load or store. The
- * one that was asked for last is kept.
+ * A view of the bytes, for many reads or writes: V8 makes each of its calls a single load or store. Two
+ * are kept: who reads a queue looks at units and records in turn.
  */
 export function viewOf(target: Uint8Array): DataView {
-  if (target !== viewed) {
-    viewed = target;
-    view = new DataView(target.buffer, target.byteOffset, target.length);
-  }
+  if (target === viewed) return view;
+  if (target === viewedBefore) return viewBefore;
+  viewedBefore = viewed;
+  viewBefore = view;
+  viewed = target;
+  view = new DataView(target.buffer, target.byteOffset, target.length);
   return view;
 }
 
