@@ -194,7 +194,7 @@ class Reader {
   /** Touches the body, as somebody would for whom it is. */
   #read({ body }: StoredMessage): void {
     this.#messages++;
-    this.#checksum = (this.#checksum + (body.at(-1) ?? 0)) >>> 0;
+    this.#checksum = (this.#checksum + (body[body.length - 1] ?? 0)) >>> 0;
   }
 
   async #measure(

@@ -12,6 +12,7 @@
 import { PutError, type StoreError } from "../errors.ts";
 import type { Clock } from "../io/clock.ts";
 import type { FileSystem } from "../io/file_system.ts";
+import { type Soon, soon } from "../io/soon.ts";
 import { type DispatchRequest, dispatchRequestFor } from "../message/dispatch_request.ts";
 import { HOST_V6_SIZE } from "../message/host.ts";
 import type { OutgoingRecord } from "../message/outgoing_record.ts";
@@ -240,11 +241,11 @@ export class CommitLog {
    *
    * @returns `recent`: nothing can have damaged the bytes since they were encoded.
    */
-  async readEach(
+  readEach(
     start: PhysicalOffset,
     ranges: Float64Array,
     bytes: number,
-  ): Promise<{ readonly bytes: Buffer; readonly recent: boolean } | undefined> {
+  ): Soon<{ readonly bytes: Buffer; readonly recent: boolean } | undefined> {
     const buffer = Buffer.allocUnsafeSlow(bytes);
     let at = 0;
     for (let i = 0; i < ranges.length; i += 2) {
@@ -254,12 +255,11 @@ export class CommitLog {
     }
     if (at === bytes) {
       const { turn } = this.#context.files;
-      turn.spend(bytes);
-      if (turn.over) await turn.next();
-      return { bytes: buffer, recent: true };
+      return soon(turn.take(bytes), () => ({ bytes: buffer, recent: true }));
     }
-    const isRead = await this.segments.readEach(start, ranges, buffer);
-    return isRead ? { bytes: buffer, recent: false } : undefined;
+    return soon(this.segments.readEach(start, ranges, buffer), (isRead) =>
+      isRead ? { bytes: buffer, recent: false } : undefined,
+    );
   }
 
   /**

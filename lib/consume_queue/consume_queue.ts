@@ -13,6 +13,7 @@
  */
 
 import { StoreError } from "../errors.ts";
+import type { Soon } from "../io/soon.ts";
 import type { Segment } from "../segment/segment.ts";
 import { OS_PAGE_SIZE, type PhysicalOffset, type QueueOffset } from "../units.ts";
 import type { QueueExtension } from "./queue_extension.ts";
@@ -232,7 +233,7 @@ export class ConsumeQueue {
   }
 
   /** The same, with whatever the units hold. */
-  async unitsAsTheyAre(from: QueueOffset, count: number): Promise<Buffer> {
+  unitsAsTheyAre(from: QueueOffset, count: number): Soon<Buffer> {
     if (from < this.#min || from >= this.#max) return Buffer.alloc(0);
     const end = Math.min(from + count, this.#max, this.#fileEnd(from));
     // Up to what is in files, or all of it in memory.
@@ -536,11 +537,11 @@ export class ConsumeQueue {
     return offset - (offset % this.unitsPerFile) + this.unitsPerFile;
   }
 
-  #read(from: QueueOffset, end: QueueOffset): Promise<Buffer> {
+  #read(from: QueueOffset, end: QueueOffset): Soon<Buffer> {
     return this.#files.read(from * this.unitBytes, end * this.unitBytes);
   }
 
-  #readFiles(from: QueueOffset, end: QueueOffset): Promise<Buffer> {
+  #readFiles(from: QueueOffset, end: QueueOffset): Soon<Buffer> {
     return this.#files.readFiles(from * this.unitBytes, end * this.unitBytes);
   }
 }

@@ -15,6 +15,7 @@ import { StoreError } from "../errors.ts";
 import { createDirectory, createFile, removeFile } from "../io/directory.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
 import { writeFully } from "../io/fully.ts";
+import { type Soon, soon } from "../io/soon.ts";
 import { hasCode } from "../io/system_error.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
 import { type Segment, segmentOf } from "../segment/segment.ts";
@@ -130,7 +131,7 @@ export class QueueFiles {
    *
    * @throws {StoreError} `STORE_IO`, or `STORE_QUEUE_DAMAGED` if it is missing.
    */
-  async read(from: number, end: number): Promise<Buffer> {
+  read(from: number, end: number): Soon<Buffer> {
     if (from >= this.#written) {
       // A copy: the tail moves when it is written.
       return Buffer.from(this.tail.subarray(from - this.#written, end - this.#written));
@@ -139,8 +140,11 @@ export class QueueFiles {
   }
 
   /** The same of what the files hold, wherever the end is. */
-  async readFiles(from: number, end: number): Promise<Buffer> {
-    const bytes = await this.sequence.read(from, end - from);
+  readFiles(from: number, end: number): Soon<Buffer> {
+    return soon(this.sequence.read(from, end - from), (bytes) => this.#whole(bytes, from, end));
+  }
+
+  #whole(bytes: Buffer | undefined, from: number, end: number): Buffer {
     if (bytes?.length === end - from) return bytes;
     const segment = this.sequence.find(from);
     throw new StoreError(

@@ -12,7 +12,7 @@
  * @module
  */
 
-import { writeInt32, writeInt64 } from "../message/int64.ts";
+import { getInt64Rounded, viewOf, writeInt32, writeInt64 } from "../message/int64.ts";
 import type { PhysicalOffset } from "../units.ts";
 
 export const UNIT_BYTES = 20;
@@ -103,11 +103,11 @@ export function isUnitOffset(bytes: Buffer, at: number): boolean {
 }
 
 function roundedOffset(bytes: Buffer, at: number): number {
-  return bytes.readInt32BE(at + OFFSET_AT) * TWO_32 + bytes.readUInt32BE(at + OFFSET_AT + 4);
+  return getInt64Rounded(viewOf(bytes), at + OFFSET_AT);
 }
 
 export function unitSize(bytes: Buffer, at: number): number {
-  return bytes.readInt32BE(at + SIZE_AT);
+  return viewOf(bytes).getInt32(at + SIZE_AT);
 }
 
 /** Where the unit leads. @throws {RangeError} if the offset is no safe integer. */
@@ -147,7 +147,7 @@ export function unitTagsHash(bytes: Buffer, at: number): number {
 
 /** Whether the unit leads anywhere, or fills the front; anything else is the end of the queue. */
 export function isUnit(bytes: Buffer, at: number): boolean {
-  return bytes.readUInt32BE(at + OFFSET_AT) < OFFSET_HIGH_END && unitSize(bytes, at) > 0;
+  return viewOf(bytes).getUint32(at + OFFSET_AT) < OFFSET_HIGH_END && unitSize(bytes, at) > 0;
 }
 
 /** Whether the unit leads nowhere: it fills the front of the queue, or its message was lost. */

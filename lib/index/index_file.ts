@@ -390,7 +390,7 @@ export class IndexFile {
   /** @returns Whether the file has so many bytes there. */
   async #read(bytes: Buffer, position: FilePosition): Promise<boolean> {
     const { files } = this.#context;
-    const got = await this.#doing("read", () => files.read(this.path, bytes, position));
+    const got = await this.#doing("read", async () => files.read(this.path, bytes, position));
     return got === bytes.length;
   }
 

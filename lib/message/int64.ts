@@ -26,16 +26,20 @@ export function writeInt64(target: Uint8Array, at: number, value: number): void 
 
 let viewed: Uint8Array | undefined;
 let view: DataView;
+let viewedBefore: Uint8Array | undefined;
+let viewBefore: DataView;
 
 /**
- * A view of the bytes, for many writes: V8 makes each of its calls a single store. The one that was
- * asked for last is kept.
+ * A view of the bytes, for many reads or writes: V8 makes each of its calls a single load or store. Two
+ * are kept: who reads a queue looks at units and records in turn.
  */
 export function viewOf(target: Uint8Array): DataView {
-  if (target !== viewed) {
-    viewed = target;
-    view = new DataView(target.buffer, target.byteOffset, target.length);
-  }
+  if (target === viewed) return view;
+  if (target === viewedBefore) return viewBefore;
+  viewedBefore = viewed;
+  viewBefore = view;
+  viewed = target;
+  view = new DataView(target.buffer, target.byteOffset, target.length);
   return view;
 }
 
@@ -43,6 +47,11 @@ export function viewOf(target: Uint8Array): DataView {
 export function setInt64(target: DataView, at: number, value: number): void {
   target.setInt32(at, Math.floor(value / HIGH));
   target.setUint32(at + 4, value >>> 0);
+}
+
+/** {@linkcode readInt64Rounded} of a view. */
+export function getInt64Rounded(source: DataView, at: number): number {
+  return source.getInt32(at) * HIGH + source.getUint32(at + 4);
 }
 
 /** Reads a signed 32-bit integer. */

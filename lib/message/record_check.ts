@@ -6,7 +6,7 @@
 
 import type { PhysicalOffset } from "../units.ts";
 import { maskedCrc32 } from "./crc32.ts";
-import { readBigInt64, readInt16, readInt32, readInt64Rounded } from "./int64.ts";
+import { getInt64Rounded, viewOf } from "./int64.ts";
 import { claimedCrc, PROPERTY_CRC_SIZE } from "./property_crc.ts";
 import {
   BLANK_SIZE,
@@ -14,22 +14,22 @@ import {
   bodyAt,
   bodyLengthAt,
   KNOWN_AT,
+  MAGIC_AT,
   MAGIC_BLANK,
   MAGIC_V1,
   MAGIC_V2,
   PHYSICAL_OFFSET_AT,
   PROPERTIES_LENGTH_SIZE,
   PROPERTIES_SIZE_MAX,
+  QUEUE_ID_AT,
   QUEUE_OFFSET_AT,
   QUEUE_OFFSET_MAX,
   RECORD_SIZE_MIN,
-  readMagic,
-  readQueueId,
-  readSysFlag,
-  readTotalSize,
+  SYS_FLAG_AT,
   storeTimestampAt,
   TOPIC_SIZE_MAX_V1,
   TOPIC_SIZE_MAX_V2,
+  TOTAL_SIZE_AT,
 } from "./record_layout.ts";
 import { storedTopicFault } from "./topic.ts";
 
@@ -80,8 +80,9 @@ export function checkRecord(
 ): RecordCheck {
   const available = end - start;
   if (available < BLANK_SIZE) return { kind: "short", needed: BLANK_SIZE };
-  const size = readTotalSize(bytes, start);
-  const magic = readMagic(bytes, start);
+  const view = viewOf(bytes);
+  const size = view.getInt32(start + TOTAL_SIZE_AT);
+  const magic = view.getInt32(start + MAGIC_AT);
   if (magic === MAGIC_BLANK) return { kind: "blank", size };
   if (magic !== MAGIC_V1 && magic !== MAGIC_V2) return bad(size, notMagic(size, magic));
   if (size < RECORD_SIZE_MIN) {
@@ -89,29 +90,29 @@ export function checkRecord(
   }
   if (available < KNOWN_AT) return { kind: "short", needed: KNOWN_AT };
   const limit = start + size;
-  const sysFlag = readSysFlag(bytes, start);
+  const sysFlag = view.getInt32(start + SYS_FLAG_AT);
   const bodyStart = start + bodyAt(sysFlag);
   if (bodyStart > limit) return bad(size, `TOTALSIZE is ${size}, too little for the hosts`);
   if (bodyStart > end) return { kind: "short", needed: bodyStart - start };
-  const bodySize = readInt32(bytes, start + bodyLengthAt(sysFlag));
+  const bodySize = view.getInt32(start + bodyLengthAt(sysFlag));
   const topicLengthBytes = magic === MAGIC_V1 ? 1 : 2;
   const topicMax = magic === MAGIC_V1 ? TOPIC_SIZE_MAX_V1 : TOPIC_SIZE_MAX_V2;
   const rest = limit - bodyStart - bodySize - topicLengthBytes - PROPERTIES_LENGTH_SIZE;
   if (bodySize < 0 || rest < 0 || rest > topicMax + PROPERTIES_SIZE_MAX) {
     return bad(size, `BODYLENGTH is ${bodySize}, which does not fit TOTALSIZE ${size}`);
   }
-  const reason = placeFault(bytes, start, expectedOffset, sysFlag);
+  const reason = placeFault(view, start, expectedOffset, sysFlag);
   if (reason !== undefined) return bad(size, reason);
   if (limit > end) return { kind: "short", needed: size };
 
   const bodyEnd = bodyStart + bodySize;
   const topicStart = bodyEnd + topicLengthBytes;
-  const topicSize = magic === MAGIC_V1 ? (bytes[bodyEnd]! << 24) >> 24 : readInt16(bytes, bodyEnd);
+  const topicSize = magic === MAGIC_V1 ? view.getInt8(bodyEnd) : view.getInt16(bodyEnd);
   if (topicSize < 0 || topicSize > rest) {
     return bad(size, `TOPICLENGTH is ${topicSize}, which does not fit TOTALSIZE ${size}`);
   }
   const propertiesStart = topicStart + topicSize + PROPERTIES_LENGTH_SIZE;
-  const propertiesSize = readInt16(bytes, propertiesStart - PROPERTIES_LENGTH_SIZE);
+  const propertiesSize = view.getInt16(propertiesStart - PROPERTIES_LENGTH_SIZE);
   if (propertiesStart + propertiesSize !== limit || propertiesSize < 0) {
     return bad(size, `PROPERTIESLENGTH is ${propertiesSize}, which does not fit TOTALSIZE ${size}`);
   }
@@ -135,40 +136,39 @@ function notMagic(size: number, magic: number): string {
 
 /** What is wrong with the fields that say where and when. */
 function placeFault(
-  bytes: Buffer,
+  view: DataView,
   start: number,
   expectedOffset: PhysicalOffset | undefined,
   sysFlag: number,
 ): string | undefined {
-  const physicalOffset = readInt64Rounded(bytes, start + PHYSICAL_OFFSET_AT);
+  const physicalOffset = getInt64Rounded(view, start + PHYSICAL_OFFSET_AT);
   if (expectedOffset !== undefined && physicalOffset !== expectedOffset) {
-    const stored = readBigInt64(bytes, start + PHYSICAL_OFFSET_AT);
+    const stored = view.getBigInt64(start + PHYSICAL_OFFSET_AT);
     return `PHYSICALOFFSET is ${stored}, but it lies at ${expectedOffset}`;
   }
+  const timeAt = start + storeTimestampAt(sysFlag);
   return (
-    numberFault(bytes, start + PHYSICAL_OFFSET_AT, physicalOffset, "PHYSICALOFFSET") ??
-    int64Fault(bytes, start + QUEUE_OFFSET_AT, "QUEUEOFFSET") ??
-    queueFault(bytes, start) ??
-    int64Fault(bytes, start + storeTimestampAt(sysFlag), "STORETIMESTAMP")
+    numberFault(view, start + PHYSICAL_OFFSET_AT, physicalOffset, "PHYSICALOFFSET") ??
+    queueFault(view, start) ??
+    numberFault(view, timeAt, getInt64Rounded(view, timeAt), "STORETIMESTAMP")
   );
 }
 
-/** What is wrong with the place in its queue; QUEUEOFFSET is a safe integer. */
-function queueFault(bytes: Buffer, start: number): string | undefined {
-  const queueId = readQueueId(bytes, start);
+/** What is wrong with the place in its queue. */
+function queueFault(view: DataView, start: number): string | undefined {
+  const at = start + QUEUE_OFFSET_AT;
+  const queueOffset = getInt64Rounded(view, at);
+  const fault = numberFault(view, at, queueOffset, "QUEUEOFFSET");
+  if (fault !== undefined) return fault;
+  const queueId = view.getInt32(start + QUEUE_ID_AT);
   if (queueId < 0) return `QUEUEID is ${queueId}`;
-  const queueOffset = readInt64Rounded(bytes, start + QUEUE_OFFSET_AT);
   if (queueOffset <= QUEUE_OFFSET_MAX) return undefined;
   return `QUEUEOFFSET is ${queueOffset}, the most that a queue holds is ${QUEUE_OFFSET_MAX}`;
 }
 
-function int64Fault(bytes: Buffer, at: number, name: string): string | undefined {
-  return numberFault(bytes, at, readInt64Rounded(bytes, at), name);
-}
-
-function numberFault(bytes: Buffer, at: number, value: number, name: string): string | undefined {
+function numberFault(view: DataView, at: number, value: number, name: string): string | undefined {
   if (value >= 0 && value <= Number.MAX_SAFE_INTEGER) return undefined;
-  return `${name} is ${readBigInt64(bytes, at)}, not within 0 and 2^53 - 1`;
+  return `${name} is ${view.getBigInt64(at)}, not within 0 and 2^53 - 1`;
 }
 
 function crcFault(
@@ -180,7 +180,7 @@ function crcFault(
   limit: number,
   options: RecordCheckOptions,
 ): string | undefined {
-  const bodyCrc = readInt32(bytes, start + BODY_CRC_AT);
+  const bodyCrc = viewOf(bytes).getInt32(start + BODY_CRC_AT);
   const computed = bodyEnd === bodyStart ? 0 : maskedCrc32(bytes, bodyStart, bodyEnd);
   if (bodyCrc !== computed) return `BODYCRC is ${hex(bodyCrc)}, the body's is ${hex(computed)}`;
   const claimed = claimedCrc(bytes, propertiesStart, limit);

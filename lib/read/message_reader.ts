@@ -14,13 +14,12 @@ import {
   isFiller,
   isMarkedLost,
   isUnit,
-  type RecordPlace,
   UNIT_BYTES,
   unitOffset,
-  unitPlace,
   unitSize,
 } from "../consume_queue/queue_unit.ts";
 import { StoreError } from "../errors.ts";
+import type { Soon } from "../io/soon.ts";
 import { isHoleRecord } from "../message/hole_record.ts";
 import {
   PROPERTY_INNER_MULTI_DISPATCH,
@@ -40,7 +39,7 @@ import {
 import { topicOf } from "../message/topic.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
-import { RecordWindow } from "./record_window.ts";
+import { RecordWindow, WINDOW_RECORDS } from "./record_window.ts";
 import { TagFilter } from "./tag_filter.ts";
 
 /** RocketMQ's `GetMessageStatus`, of those that a store gives. */
@@ -126,7 +125,7 @@ export class MessageReader {
    *   `STORE_QUEUE_DAMAGED` if its unit leads to another message or to none; `STORE_IO`. Those before
    *   such a message are returned first.
    */
-  async get(request: GetRequest): Promise<GetResult> {
+  get(request: GetRequest): Soon<GetResult> {
     const { topic, queueId = 0, offset } = request;
     const queue = this.#context.queues.find(topic, queueId);
     if (!queue) return answer("NO_MATCHED_LOGIC_QUEUE", 0, 0, 0);
@@ -278,7 +277,8 @@ class Scan {
 
   async #units(count: number): Promise<Buffer | undefined> {
     try {
-      const units = await this.#queue.unitsAsTheyAre(this.#next, count);
+      const read = this.#queue.unitsAsTheyAre(this.#next, count);
+      const units = read instanceof Promise ? await read : read;
       if (this.#filter) await this.#queue.extension?.resolve(units);
       return units.length > 0 ? units : undefined;
     } catch (error) {
@@ -304,11 +304,12 @@ class Scan {
       const queueOffset = this.#isBatch ? batchBase(units, at) : first + at / UNIT_BYTES;
       const messages = this.#isBatch ? batchMessages(units, at) : 1;
       if (queueOffset >= end) return true;
-      const place = unitPlace(units, at);
-      if (this.#isFull(place, messages) || this.#bytes >= this.#maxBytes) return true;
-      this.#pulled = place.offset;
+      const offset = unitOffset(units, at);
+      const size = unitSize(units, at);
+      if (this.#isFull(offset, size, messages)) return true;
+      this.#pulled = offset;
       this.#next = queueOffset + messages;
-      if (place.offset < this.#skipTo) continue;
+      if (offset < this.#skipTo) continue;
       if (isFiller(units, at)) {
         this.#missed = "MESSAGE_WAS_REMOVING";
         continue;
@@ -317,25 +318,25 @@ class Scan {
         this.#missed = "NO_MATCHED_MESSAGE";
         continue;
       }
-      let bytes = this.#window.take(place.offset, place.size);
-      if (!bytes) {
-        const failed = await this.#load(place, units, at, queueOffset);
+      let start = this.#window.take(offset, size);
+      if (start < 0) {
+        const failed = await this.#load(units, at, queueOffset);
         if (failed) return this.#stopAt(queueOffset, failed);
-        bytes = this.#window.take(place.offset, place.size);
+        start = this.#window.take(offset, size);
       }
-      if (!bytes) {
+      if (start < 0) {
         this.#missed = "MESSAGE_WAS_REMOVING";
         const { segments } = this.#context.log;
-        this.#skipTo = segments.startOf(place.offset) + segments.fileSize;
+        this.#skipTo = segments.startOf(offset) + segments.fileSize;
         continue;
       }
-      const fault = this.#faultOf(bytes, place);
+      const fault = this.#faultOf(start, offset, size);
       if (fault) return this.#stopAt(queueOffset, fault);
-      const message = new StoredMessage(bytes);
-      if (!this.#isOwn(message, queueOffset)) {
+      const message = new StoredMessage(this.#window.bytes, start, start + size);
+      if (!this.#isOwn(message, start, queueOffset)) {
         // A unit of the schedule topic has no room for the mark: it tells a time.
         const mayBeLost = isMarkedLost(units, at) || this.#queue.topic === SCHEDULE_TOPIC;
-        if (!mayBeLost || !(await this.#isLost(message, place, queueOffset))) {
+        if (!mayBeLost || !(await this.#isLost(message, offset, size, queueOffset))) {
           return this.#stopAt(queueOffset, await this.#damagedUnit(queueOffset, message));
         }
         this.#missed = "MESSAGE_WAS_REMOVING";
@@ -347,14 +348,14 @@ class Scan {
       }
       this.#messages.push(message);
       this.#count += messages;
-      this.#bytes += place.size;
+      this.#bytes += size;
       this.#skipTo = 0;
     }
     return false;
   }
 
   /** `DefaultMessageStore.isTheBatchFull`. */
-  #isFull({ offset, size }: RecordPlace, messages: number): boolean {
+  #isFull(offset: PhysicalOffset, size: number, messages: number): boolean {
     const count = this.#count;
     if (count === 0) return false;
     if (count + messages > this.#maxMessages || this.#bytes + size > this.#maxBytes) return true;
@@ -371,13 +372,18 @@ class Scan {
     return filter.mayPass(units.readInt32BE(at + 12), units.readInt32BE(at + 16));
   }
 
-  *#following(units: Buffer, from: number): Generator<RecordPlace> {
+  /** Offset and size of the record that a unit leads to, and of those after it that may be wanted. */
+  #placesFrom(units: Buffer, from: number): number[] {
     const { unitBytes } = this.#queue;
-    for (let at = from + unitBytes; at < units.length && isUnit(units, at); at += unitBytes) {
-      if (isFiller(units, at) || (this.#filter && !this.#mayPass(this.#filter, units, at)))
-        continue;
-      yield unitPlace(units, at);
+    const most = Math.min(WINDOW_RECORDS, this.#maxMessages - this.#count);
+    const places: number[] = [];
+    for (let at = from; at < units.length && isUnit(units, at); at += unitBytes) {
+      if (isFiller(units, at)) continue;
+      if (this.#filter && !this.#mayPass(this.#filter, units, at)) continue;
+      places.push(unitOffset(units, at), unitSize(units, at));
+      if (places.length === most * 2) break;
     }
+    return places;
   }
 
   /** What is good is returned first; the next call meets the error. @returns That the batch is full. */
@@ -393,26 +399,26 @@ class Scan {
    * @returns What is wrong with it; nothing if it can be taken, or if its file is gone.
    */
   async #load(
-    place: RecordPlace,
     units: Buffer,
     at: number,
     queueOffset: QueueOffset,
   ): Promise<StoreError | undefined> {
     try {
-      if (await this.#window.load(place, this.#following(units, at))) return undefined;
+      if (await this.#window.load(this.#placesFrom(units, at))) return undefined;
     } catch (error) {
       if (error instanceof StoreError) return error;
       throw error;
     }
     // Damage must not be taken for a message that is not there any more.
-    const isGone =
-      place.offset < this.#maxPhysical && !this.#context.log.segments.find(place.offset);
+    const offset = unitOffset(units, at);
+    const isGone = offset < this.#maxPhysical && !this.#context.log.segments.find(offset);
     return isGone ? undefined : this.#damagedUnit(queueOffset);
   }
 
-  #faultOf(bytes: Buffer, { offset, size }: RecordPlace): StoreError | undefined {
-    const options = this.#window.isRecent ? NO_CRC : this.#check;
-    const check = checkRecord(bytes, 0, size, offset, options);
+  /** What is wrong with the record that was loaded. */
+  #faultOf(start: number, offset: PhysicalOffset, size: number): StoreError | undefined {
+    const { bytes, isRecent } = this.#window;
+    const check = checkRecord(bytes, start, start + size, offset, isRecent ? NO_CRC : this.#check);
     if (check.kind === "record" && check.size === size) return undefined;
     const segment = this.#context.log.segments.find(offset);
     const reason = check.kind === "bad" ? check.reason : "its size is not the one in the queue";
@@ -420,12 +426,12 @@ class Scan {
   }
 
   /** Whether it is the message of that offset in this queue. */
-  #isOwn(message: StoredMessage, queueOffset: QueueOffset): boolean {
-    const { bytes } = message;
+  #isOwn(message: StoredMessage, start: number, queueOffset: QueueOffset): boolean {
+    const { bytes } = this.#window;
     return (
-      (readQueueOffset(bytes, 0) === queueOffset &&
-        readQueueId(bytes, 0) === this.#queue.queueId &&
-        isTopic(bytes, 0, this.#topic)) ||
+      (readQueueOffset(bytes, start) === queueOffset &&
+        readQueueId(bytes, start) === this.#queue.queueId &&
+        isTopic(bytes, start, this.#topic)) ||
       offsetsIn(message, this.#queue).includes(queueOffset)
     );
   }
@@ -433,14 +439,19 @@ class Scan {
   /** A lost message's unit leads to the next one (`queue_assembly.ts`). */
   async #isLost(
     found: StoredMessage,
-    place: RecordPlace,
+    offset: PhysicalOffset,
+    size: number,
     queueOffset: QueueOffset,
   ): Promise<boolean> {
-    const next = offsetsIn(found, this.#queue).find((offset) => offset > queueOffset);
-    return next !== undefined && this.#isUnitOf(next, place);
+    const next = offsetsIn(found, this.#queue).find((one) => one > queueOffset);
+    return next !== undefined && this.#isUnitOf(next, offset, size);
   }
 
-  async #isUnitOf(queueOffset: QueueOffset, { offset, size }: RecordPlace): Promise<boolean> {
+  async #isUnitOf(
+    queueOffset: QueueOffset,
+    offset: PhysicalOffset,
+    size: number,
+  ): Promise<boolean> {
     const unit = await this.#queue.unitsAsTheyAre(queueOffset, 1);
     return (
       unit.length > 0 &&

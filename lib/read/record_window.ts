@@ -5,35 +5,37 @@
  */
 
 import type { CommitLog } from "../commit_log/commit_log.ts";
-import type { RecordPlace } from "../consume_queue/queue_unit.ts";
+import { type Soon, soon } from "../io/soon.ts";
 import type { PhysicalOffset } from "../units.ts";
 
 /** Bytes read at once; as many as one `get` returns by default. */
 const WINDOW_BYTES = 256 * 1024;
 /** Records read at once: twice as many as one `get` returns by default. */
-const WINDOW_RECORDS = 64;
+export const WINDOW_RECORDS = 64;
 /** Bytes between two records that it is cheaper to read along. */
 const GAP_BYTES_MAX = 4096;
 
 /** Records that are read together. */
 interface Plan {
-  readonly places: RecordPlace[];
-  /** Where each lies in the bytes that are read. */
+  /** Of each where it lies in the log, its size, and where it lies in the bytes that are read. */
+  readonly offsets: number[];
+  readonly sizes: number[];
   readonly ats: number[];
   /** Positions in their file, and lengths. */
   readonly ranges: number[];
   readonly bytes: number;
-  /** Most of the bytes are those of records: these may be views. */
-  readonly shared: boolean;
+  /** Sum of the sizes. */
+  readonly records: number;
 }
 
 export class RecordWindow {
-  /** What was loaded last comes from memory: its bytes are what was appended. */
+  /** What was loaded last: nobody changes it afterwards. At least half of it are records. */
+  bytes: Buffer = Buffer.alloc(0);
+  /** It comes from memory: it is what was appended. */
   isRecent = false;
   readonly #log: CommitLog;
   readonly #limit: PhysicalOffset;
   #plan: Plan | undefined;
-  #bytes: Buffer = Buffer.alloc(0);
   #next = 0;
 
   /** @param limit Nothing at or behind it is readable. */
@@ -43,84 +45,103 @@ export class RecordWindow {
   }
 
   /**
-   * A record that was loaded; records are asked for in the order in which they were named.
+   * Finds a record that was loaded; records are asked for in the order in which they were named.
    *
-   * @returns Its bytes, which nobody changes afterwards. They may share memory with other records: at
-   *   most twice as much as these need. `undefined` if it was not loaded.
+   * @returns Where it begins in {@linkcode RecordWindow.bytes}, or -1 if it was not loaded.
    */
-  take(offset: PhysicalOffset, size: number): Buffer | undefined {
+  take(offset: PhysicalOffset, size: number): number {
     const plan = this.#plan;
-    while (plan && this.#next < plan.places.length) {
+    while (plan && this.#next < plan.offsets.length) {
       const index = this.#next++;
-      const place = plan.places[index] as RecordPlace;
-      if (place.offset !== offset || place.size !== size) continue;
-      const at = plan.ats[index] as number;
-      const bytes = this.#bytes.subarray(at, at + size);
-      return plan.shared ? bytes : Buffer.from(bytes);
+      if (plan.offsets[index] === offset && plan.sizes[index] === size) {
+        return plan.ats[index] as number;
+      }
     }
-    return undefined;
+    return -1;
   }
 
   /**
    * Reads a record, to be taken next.
    *
-   * @param following Places that will be asked for after it, in order: as many as fit are read along.
+   * @param places Offset and size of the record, and of those that will be asked for after it, in
+   *   order: as many as fit are read along.
    * @returns Whether the record is in the log.
    * @throws {StoreError} `STORE_IO` naming file and position.
    */
-  async load(place: RecordPlace, following: Iterable<RecordPlace>): Promise<boolean> {
+  async load(places: readonly number[]): Promise<boolean> {
     this.#plan = undefined;
-    const { segments } = this.#log;
-    if (!this.#isReadable(place, place.offset) || !segments.find(place.offset)) return false;
-    const plan = this.#planOf(place, following);
-    if (plan.places.length === 1) return this.#read(plan);
+    const [offset, size] = places as [number, number];
+    if (!this.#isReadable(offset, size, offset) || !this.#log.segments.find(offset)) return false;
+    const plan = this.#planOf(places);
+    if (plan.offsets.length === 1) return this.#read(plan);
     // A place behind the record that can't be read must not take the record with it.
-    const all = await this.#read(plan).catch(() => false);
-    return all || this.#read(this.#planOf(place, []));
+    try {
+      const read = this.#read(plan);
+      if (read instanceof Promise ? await read : read) return true;
+    } catch {}
+    return this.#read(this.#planOf([offset, size]));
   }
 
-  async #read(plan: Plan): Promise<boolean> {
-    const start = this.#log.segments.startOf((plan.places[0] as RecordPlace).offset);
-    const read = await this.#log.readEach(start, Float64Array.from(plan.ranges), plan.bytes);
-    if (!read) return false;
-    this.#plan = plan;
-    this.#bytes = read.bytes;
+  #read(plan: Plan): Soon<boolean> {
+    const start = this.#log.segments.startOf(plan.offsets[0] as number);
+    const read = this.#log.readEach(start, new Float64Array(plan.ranges), plan.bytes);
+    return soon(read, (bytes) => bytes !== undefined && this.#keep(plan, bytes));
+  }
+
+  #keep(plan: Plan, read: { readonly bytes: Buffer; readonly recent: boolean }): true {
+    this.bytes = plan.records * 2 >= plan.bytes ? read.bytes : recordsOf(plan, read.bytes);
     this.isRecent = read.recent;
+    this.#plan = plan;
     this.#next = 0;
     return true;
   }
 
-  #planOf(first: RecordPlace, following: Iterable<RecordPlace>): Plan {
-    const start = this.#log.segments.startOf(first.offset);
-    const places = [first];
+  #planOf(places: readonly number[]): Plan {
+    const [first, size] = places as [number, number];
+    const start = this.#log.segments.startOf(first);
+    const offsets = [first];
+    const sizes = [size];
     const ats = [0];
-    const ranges = [first.offset - start, first.size];
-    let bytes = first.size;
-    let records = first.size;
-    let end = first.offset + first.size;
-    for (const place of following) {
-      const { offset, size } = place;
+    const ranges = [first - start, size];
+    let bytes = size;
+    let records = size;
+    let end = first + size;
+    for (let i = 2; i < places.length && offsets.length < WINDOW_RECORDS; i += 2) {
+      const offset = places[i] as number;
+      const size = places[i + 1] as number;
       const gap = offset - end;
       const isNear = gap >= 0 && gap <= GAP_BYTES_MAX;
       const more = isNear ? gap + size : size;
-      if (places.length === WINDOW_RECORDS || bytes + more > WINDOW_BYTES) break;
-      if (!this.#isReadable(place, first.offset)) break;
+      if (bytes + more > WINDOW_BYTES || !this.#isReadable(offset, size, first)) break;
       if (isNear) (ranges[ranges.length - 1] as number) += more;
       else ranges.push(offset - start, size);
-      places.push(place);
+      offsets.push(offset);
+      sizes.push(size);
       bytes += more;
       ats.push(bytes - size);
       records += size;
       end = offset + size;
     }
-    return { places, ats, ranges, bytes, shared: records * 2 >= bytes };
+    return { offsets, sizes, ats, ranges, bytes, records };
   }
 
   /** Whether a place lies in the file that holds `inFile`, and below the limit. */
-  #isReadable({ offset, size }: RecordPlace, inFile: PhysicalOffset): boolean {
+  #isReadable(offset: PhysicalOffset, size: number, inFile: PhysicalOffset): boolean {
     const { segments } = this.#log;
     const start = segments.startOf(inFile);
     const end = Math.min(start + segments.fileSize, this.#limit);
     return offset >= 0 && size > 0 && offset >= start && offset + size <= end;
   }
+}
+
+/** Leaves out what lies between the records. */
+function recordsOf({ ats, sizes, records }: Plan, bytes: Buffer): Buffer {
+  const dense = Buffer.allocUnsafeSlow(records);
+  let end = 0;
+  for (let i = 0; i < ats.length; i++) {
+    const at = ats[i] as number;
+    ats[i] = end;
+    end += bytes.copy(dense, end, at, at + (sizes[i] as number));
+  }
+  return dense;
 }

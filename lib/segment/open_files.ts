@@ -8,6 +8,7 @@
 import { StoreError } from "../errors.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
 import { readFully } from "../io/fully.ts";
+import { type Soon, soon } from "../io/soon.ts";
 import { Turn } from "./turn.ts";
 
 /** Handles kept open beyond those in use. */
@@ -55,20 +56,16 @@ export class OpenFiles {
    *
    * @returns Bytes read; fewer only at the end of the file.
    */
-  async read(path: string, buffer: Uint8Array, position: number): Promise<number> {
+  read(path: string, buffer: Uint8Array, position: number): Soon<number> {
     const open = this.ready(path);
-    if (open && (await this.#readIfCached(open, buffer, position))) return buffer.length;
+    const isCached = (file: FileHandle): boolean =>
+      file.preadIfCached(buffer, position) === buffer.length;
+    if (open && isCached(open)) return soon(this.turn.take(buffer.length), () => buffer.length);
     return this.use(path, async (file) => {
-      if (!open && (await this.#readIfCached(file, buffer, position))) return buffer.length;
-      return readFully(file, buffer, position);
+      if (open || !isCached(file)) return readFully(file, buffer, position);
+      await this.turn.take(buffer.length);
+      return buffer.length;
     });
-  }
-
-  async #readIfCached(file: FileHandle, buffer: Uint8Array, position: number): Promise<boolean> {
-    if (file.preadIfCached(buffer, position) !== buffer.length) return false;
-    this.turn.spend(buffer.length);
-    if (this.turn.over) await this.turn.next();
-    return true;
   }
 
   /** The handle if the file is open: only for a call that ends before anything else runs. */

@@ -10,6 +10,7 @@
 import { StoreError } from "../errors.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import { readFully } from "../io/fully.ts";
+import { type Soon, soon } from "../io/soon.ts";
 import { hasCode } from "../io/system_error.ts";
 import type { PhysicalOffset } from "../units.ts";
 import type { OpenFiles } from "./open_files.ts";
@@ -117,18 +118,17 @@ export class SegmentQueue {
    *   `offset`.
    * @throws {StoreError} `STORE_IO` naming file and position.
    */
-  async read(offset: PhysicalOffset, length: number): Promise<Buffer | undefined> {
+  read(offset: PhysicalOffset, length: number): Soon<Buffer | undefined> {
     const segment = this.find(offset);
     if (!segment) return undefined;
     const position = offset - segment.start;
     const wanted = Math.min(length, segment.size - position);
-    const buffer = Buffer.allocUnsafeSlow(wanted);
-    try {
-      const got = await this.#files.read(segment.path, buffer, position);
-      return got === wanted ? buffer : buffer.subarray(0, got);
-    } catch (cause) {
-      throw this.#cannotRead(segment, position, wanted, cause);
-    }
+    // Small ones share memory: most are units of a queue.
+    const buffer = Buffer.allocUnsafe(wanted);
+    const got = this.#reading(segment, position, wanted, () =>
+      this.#files.read(segment.path, buffer, position),
+    );
+    return soon(got, (bytes) => (bytes === wanted ? buffer : buffer.subarray(0, bytes)));
   }
 
   /**
@@ -141,12 +141,10 @@ export class SegmentQueue {
     const segment = this.find(offset);
     if (!segment) return undefined;
     const position = offset - segment.start;
-    try {
-      const got = await this.#files.use(segment.path, (file) => readFully(file, buffer, position));
-      return buffer.subarray(0, got);
-    } catch (cause) {
-      throw this.#cannotRead(segment, position, buffer.length, cause);
-    }
+    const got = await this.#reading(segment, position, buffer.length, () =>
+      this.#files.use(segment.path, (file) => readFully(file, buffer, position)),
+    );
+    return buffer.subarray(0, got);
   }
 
   /**
@@ -158,21 +156,18 @@ export class SegmentQueue {
    * @returns Whether there is such a file, and it holds all of them.
    * @throws {StoreError} `STORE_IO` naming file and position.
    */
-  async readEach(start: PhysicalOffset, ranges: Float64Array, buffer: Buffer): Promise<boolean> {
+  readEach(start: PhysicalOffset, ranges: Float64Array, buffer: Buffer): Soon<boolean> {
     const segment = this.find(start);
     if (!segment) return false;
-    let at = 0;
-    let next = 0;
-    try {
-      const cached = this.#files.ready(segment.path)?.preadEachIfCached(buffer, ranges) ?? 0;
+    return this.#reading(segment, ranges[0] as number, buffer.length, () => {
+      const { path } = segment;
+      const cached = this.#files.ready(path)?.preadEachIfCached(buffer, ranges) ?? 0;
+      let next = 0;
+      let at = 0;
       for (; next < cached * 2; next += 2) at += ranges[next + 1] as number;
-      const { turn } = this.#files;
-      turn.spend(at);
-      if (next === ranges.length) {
-        if (turn.over) await turn.next();
-        return true;
-      }
-      return await this.#files.use(segment.path, async (file) => {
+      if (next === ranges.length) return soon(this.#files.turn.take(at), () => true);
+      this.#files.turn.spend(at);
+      return this.#files.use(path, async (file) => {
         const reads: Promise<boolean>[] = [];
         for (; next < ranges.length; next += 2) {
           const length = ranges[next + 1] as number;
@@ -184,17 +179,20 @@ export class SegmentQueue {
         }
         return (await Promise.all(reads)).every(Boolean);
       });
-    } catch (cause) {
-      throw this.#cannotRead(segment, ranges[0] as number, buffer.length, cause);
-    }
+    });
   }
 
-  #cannotRead(segment: Segment, position: number, bytes: number, cause: unknown): StoreError {
-    const { path } = segment;
-    return new StoreError("STORE_IO", `Cannot read ${bytes} bytes of ${path} at ${position}`, {
-      path,
-      position,
-      cause,
-    });
+  /** Whatever a read fails with, the error names file and position. */
+  #reading<T>({ path }: Segment, position: number, bytes: number, read: () => Soon<T>): Soon<T> {
+    const fail = (cause: unknown): never => {
+      const message = `Cannot read ${bytes} bytes of ${path} at ${position}`;
+      throw new StoreError("STORE_IO", message, { path, position, cause });
+    };
+    try {
+      const value = read();
+      return value instanceof Promise ? value.catch(fail) : value;
+    } catch (cause) {
+      return fail(cause);
+    }
   }
 }

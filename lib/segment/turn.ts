@@ -8,6 +8,8 @@
  * @module
  */
 
+import type { Soon } from "../io/soon.ts";
+
 /** Steps of a turn: 64 awaited puts of 1 KiB take about half a millisecond. */
 const STEPS_MAX = 64;
 /** Bytes of a turn: to encode, check and write 1 MiB takes about as long. */
@@ -23,6 +25,12 @@ export class Turn {
   /** Whether this turn has been used up; whoever waits already goes first. */
   get over(): boolean {
     return this.#steps >= STEPS_MAX || this.#bytes >= BYTES_MAX || this.#waiting.length > 0;
+  }
+
+  /** Counts a step and its bytes, and waits for the next turn if this one has been used up by them. */
+  take(bytes: number): Soon<void> {
+    this.spend(bytes);
+    return this.over ? this.next() : undefined;
   }
 
   /** Counts a step and its bytes. */

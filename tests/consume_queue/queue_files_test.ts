@@ -67,7 +67,7 @@ t.test("QueueFiles.readFiles() names what is missing, and where", async (t) => {
   const { rig, files } = filesOf(t);
   put(files, 20, 1);
   await files.commit();
-  await t.rejects(files.readFiles(20, 25), {
+  await t.rejects(async () => files.readFiles(20, 25), {
     code: "STORE_QUEUE_DAMAGED",
     message: /^Cannot read bytes 20 to 24: no file of /,
     path: rig.path(20),

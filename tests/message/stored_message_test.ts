@@ -89,6 +89,13 @@ t.test("decodeRecord() keeps a view of the one record", async (t) => {
   const message = decodeRecord(bytes, 5);
   t.ok(message instanceof StoredMessage);
   t.strictSame(message.bytes, ORDER_PAID_BYTES);
+  t.equal(message.bytes.buffer, bytes.buffer);
+  const alone = decodeRecord(ORDER_PAID_BYTES);
+  const names = Object.entries(Object.getOwnPropertyDescriptors(StoredMessage.prototype))
+    .filter(([, { get }]) => get)
+    .map(([name]) => name as keyof StoredMessage);
+  t.ok(names.includes("bytes") && names.length > 20);
+  for (const name of names) t.strictSame(message[name], alone[name], name);
   bytes[5 + 88] = 0x4f;
   t.equal(message.body.toString(), "Order paid", "a view, not a copy");
 });

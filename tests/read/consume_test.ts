@@ -12,7 +12,7 @@ function sourceOf(rig: ReadRig) {
   const asked = { get: 0, wait: 0 };
   let closed = false;
   const source: ConsumeSource = {
-    get: (request) => {
+    get: async (request) => {
       asked.get++;
       return rig.reader.get(request);
     },

@@ -333,6 +333,22 @@ t.test("MessageReader.get() does not read a missing file", async (t) => {
   t.equal(reads, 1, "none of a missing one");
 });
 
+t.test("MessageReader.get() reads no more records than may be returned", async (t) => {
+  const rig = new ReadRig(t);
+  await rig.messages(20);
+  const { segments } = rig.log;
+  const readEach = segments.readEach.bind(segments);
+  const read: number[] = [];
+  segments.readEach = (start, ranges, buffer) => {
+    read.push(buffer.length);
+    return readEach(start, ranges, buffer);
+  };
+  const { messages, bytes } = await rig.get({ offset: 3, maxMessages: 5 });
+  t.equal(messages.length, 5);
+  t.strictSame(read, [bytes]);
+  t.equal(messages[0]?.bytes.buffer, messages[4]?.bytes.buffer);
+});
+
 t.test("MessageReader.get() keeps the later of two reasons to return nothing", async (t) => {
   for (const [tags, size, gone, status] of [
     [["A", "B"], 600, 0, "NO_MATCHED_MESSAGE"],

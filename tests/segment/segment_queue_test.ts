@@ -1,10 +1,12 @@
 import { truncateSync, writeFileSync } from "node:fs";
 import t, { type Test } from "tap";
+import { loadNativeBinding } from "../../lib/io/native_binding.ts";
 import { NodeFileSystem } from "../../lib/io/node_file_system.ts";
 import { OpenFiles } from "../../lib/segment/open_files.ts";
 import { type Segment, segmentOf } from "../../lib/segment/segment.ts";
 import { SegmentQueue } from "../../lib/segment/segment_queue.ts";
 import { InterceptedFileSystem } from "../../lib/testing/mod.ts";
+import { turns } from "../support/random.ts";
 import { testFolder } from "../support/test_folder.ts";
 
 const SIZE = 100;
@@ -98,6 +100,32 @@ t.test("SegmentQueue.read() stays within one file", async (t) => {
   }
 });
 
+const skip = loadNativeBinding() === undefined && "the addon isn't loaded";
+t.test(
+  "SegmentQueue answers at once from the page cache, until the turn is over",
+  { skip },
+  async (t) => {
+    const { queue, fs } = setUp(t, [100]);
+    const ranges = Float64Array.of(0, 30, 50, 30);
+    const buffer = Buffer.alloc(60);
+    t.ok(queue.read(150, 10) instanceof Promise, "it is not open yet");
+    await queue.read(150, 10);
+    for (let i = 0; i < 2; i++) {
+      t.same(queue.read(150, 10), Buffer.alloc(10, 1));
+      t.equal(queue.readEach(100, ranges, buffer), true);
+      for (let step = 0; step < 64; step++) queue.read(150, 10);
+      const read = queue.read(150, 10);
+      const readEach = queue.readEach(100, ranges, buffer);
+      t.ok(read instanceof Promise && readEach instanceof Promise);
+      t.same(await read, Buffer.alloc(10, 1));
+      t.equal(await readEach, true);
+      await turns(1);
+    }
+    fs.shorten(["preadIfCached"], [1]);
+    t.ok(queue.read(150, 10) instanceof Promise, "it was cached in part");
+  },
+);
+
 t.test("SegmentQueue.read() gives fewer bytes where the file itself is shorter", async (t) => {
   const { queue, segments } = setUp(t, [0]);
   truncateSync((segments[0] as Segment).path, 60);
@@ -116,13 +144,13 @@ t.test("SegmentQueue.read() reads what a short read left", async (t) => {
 t.test("SegmentQueue.read() names file and position of a failed read", async (t) => {
   const { queue, fs, segments } = setUp(t, [0, 100], "off");
   fs.failNext("pread", "EIO");
-  await t.rejects(queue.read(130, 10), {
+  await t.rejects(async () => queue.read(130, 10), {
     code: "STORE_IO",
     path: (segments[1] as Segment).path,
     position: 30,
     cause: { code: "EIO" },
   });
   fs.failNext("open", "EMFILE");
-  await t.rejects(queue.read(30, 10), { code: "STORE_IO", cause: { code: "EMFILE" } });
+  await t.rejects(async () => queue.read(30, 10), { code: "STORE_IO", cause: { code: "EMFILE" } });
   t.same(await queue.read(30, 10), Buffer.alloc(10));
 });

@@ -23,6 +23,15 @@ t.test(
   },
 );
 
+t.test("Turn.take() has to be waited for once the turn is over", async (t) => {
+  const turn = new Turn();
+  t.equal(turn.take(MIB - 1), undefined);
+  const next = turn.take(1);
+  t.ok(next instanceof Promise);
+  await next;
+  t.equal(turn.take(1), undefined);
+});
+
 t.test("Turn.next() lets as many go on in a turn as it bears, in order", async (t) => {
   const turn = new Turn();
   const events: string[] = [];

@@ -91,7 +91,7 @@ export class ReadRig extends LogRig {
     return plainQueue(this.queues, "T", 0);
   }
 
-  get(request: Partial<GetRequest> & { readonly offset: number }): Promise<GetResult> {
+  async get(request: Partial<GetRequest> & { readonly offset: number }): Promise<GetResult> {
     return this.reader.get({ topic: "T", ...request });
   }
 }
