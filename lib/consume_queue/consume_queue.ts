@@ -52,6 +52,8 @@ export interface QueueContext extends QueueFilesContext {
 const SEARCH_UNITS = 200;
 /** Units that are looked through at once for an address: most do not end in a page without one. */
 const ADDRESS_UNITS = 2000;
+/** Pages that are looked through at once for units behind the end: most queues have none. */
+const BEHIND_PAGES_MAX = 16;
 
 export class ConsumeQueue {
   readonly topic: string;
@@ -353,9 +355,11 @@ export class ConsumeQueue {
   /** Whether a unit from `from` on leads below `limit`; looks as far as there are any units. */
   async #leadsBelow(limit: PhysicalOffset, from: QueueOffset): Promise<boolean> {
     let isAny = true;
+    let pages = 1;
     for (let offset = from; isAny && this.#files.sequence.find(offset * this.unitBytes); ) {
       // Up to the end of the page: behind it is a hole as a rule, whose reading takes a thread.
-      const bytes = OS_PAGE_SIZE - ((offset * this.unitBytes) % OS_PAGE_SIZE);
+      const bytes = pages * OS_PAGE_SIZE - ((offset * this.unitBytes) % OS_PAGE_SIZE);
+      pages = Math.min(2 * pages, BEHIND_PAGES_MAX);
       const count = Math.max(1, Math.floor(bytes / this.unitBytes));
       const units = await this.#readFiles(offset, Math.min(offset + count, this.#fileEnd(offset)));
       isAny = false;

@@ -19,6 +19,7 @@ import { hasCode } from "../io/system_error.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
 import { type Segment, segmentOf } from "../segment/segment.ts";
 import { SegmentQueue } from "../segment/segment_queue.ts";
+import { OS_PAGE_SIZE } from "../units.ts";
 import { removeFolder } from "./topic_folders.ts";
 
 /** What files of queues need of their store. */
@@ -239,10 +240,12 @@ export class QueueFiles {
     if (!last || end >= last.start + last.size) return done;
     const fileEnd = last.start + last.size;
     let isStale = false;
-    for (let offset = end; ; offset += PIECE_BYTES) {
+    // Up to the end of the page at first: behind it is a hole as a rule, whose reading takes a thread.
+    let length = OS_PAGE_SIZE - ((end - last.start) % OS_PAGE_SIZE);
+    for (let offset = end; ; offset += length, length = PIECE_BYTES) {
       offset += await this.#holeAt(last, offset);
       if (offset >= fileEnd) break;
-      const rest = await this.sequence.read(offset, PIECE_BYTES);
+      const rest = await this.sequence.read(offset, length);
       const stale = rest ? lastNonZero(rest) + 1 : 0;
       if (stale === 0) continue;
       isStale = true;

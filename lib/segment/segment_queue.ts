@@ -137,13 +137,30 @@ export class SegmentQueue {
    * @returns What could be read of it, or `undefined` if no file holds `offset`.
    * @throws {StoreError} `STORE_IO` naming file and position.
    */
-  async readAhead(offset: PhysicalOffset, buffer: Buffer): Promise<Buffer | undefined> {
+  async readOnThread(offset: PhysicalOffset, buffer: Buffer): Promise<Buffer | undefined> {
     const segment = this.find(offset);
     if (!segment) return undefined;
     const position = offset - segment.start;
     try {
       const got = await this.#files.use(segment.path, (file) => readFully(file, buffer, position));
       return buffer.subarray(0, got);
+    } catch (cause) {
+      throw this.#cannotRead(segment, position, buffer.length, cause);
+    }
+  }
+
+  /**
+   * Fills a buffer at once, if all of it lies in one file and in the page cache.
+   *
+   * @returns Whether it did.
+   * @throws {StoreError} `STORE_IO` naming file and position.
+   */
+  async readIfCached(offset: PhysicalOffset, buffer: Buffer): Promise<boolean> {
+    const segment = this.find(offset);
+    if (!segment) return false;
+    const position = offset - segment.start;
+    try {
+      return await this.#files.readIfCached(segment.path, buffer, position);
     } catch (cause) {
       throw this.#cannotRead(segment, position, buffer.length, cause);
     }
