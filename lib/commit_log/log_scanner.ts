@@ -125,12 +125,10 @@ async function scanPieces(
     }
     const { bytes } = pieces;
     const at = offset - pieces.offset;
-    const size = run.next(bytes, at, offset, options);
-    if (size > 0) {
-      const plain = visitPlain && run.request(offset);
-      const answer = plain ? visitPlain(plain) : visit({ kind: "record", offset, size, bytes, at });
-      if (answer === "stop") return offset;
-      offset += size;
+    const { passed, stopped } = visitRun(run, bytes, at, offset, options, visit, visitPlain);
+    offset += passed;
+    if (stopped) return offset;
+    if (passed > 0) {
       needed = BLANK_SIZE;
       continue;
     }
@@ -162,6 +160,32 @@ async function scanPieces(
     }
   }
   return offset;
+}
+
+/**
+ * Visits the records that the addon vouches for. Apart from all that waits: V8 makes such a loop fast.
+ *
+ * @returns Bytes of the records that were passed, and whether the next one was answered with `"stop"`.
+ */
+function visitRun(
+  run: RecordRun,
+  bytes: Buffer,
+  start: number,
+  startOffset: PhysicalOffset,
+  options: RecordCheckOptions,
+  visit: (step: ScanStep) => ScanAnswer,
+  visitPlain?: (request: QueueRequest) => ScanAnswer,
+): { readonly passed: number; readonly stopped: boolean } {
+  for (let passed = 0; ; ) {
+    const at = start + passed;
+    const offset = startOffset + passed;
+    const size = run.next(bytes, at, offset, options);
+    if (size === 0) return { passed, stopped: false };
+    const plain = visitPlain && run.request(offset);
+    const answer = plain ? visitPlain(plain) : visit({ kind: "record", offset, size, bytes, at });
+    if (answer === "stop") return { passed, stopped: true };
+    passed += size;
+  }
 }
 
 /**

@@ -362,13 +362,10 @@ export class ConsumeQueue {
       pages = Math.min(2 * pages, BEHIND_PAGES_MAX);
       const count = Math.max(1, Math.floor(bytes / this.unitBytes));
       const units = await this.#readFiles(offset, Math.min(offset + count, this.#fileEnd(offset)));
-      isAny = false;
-      for (let at = 0; at < units.length; at += this.unitBytes, offset++) {
-        if (!isUnit(units, at)) continue;
-        isAny = true;
-        const isFront = isFiller(units, at) && !isMarkedLost(units, at);
-        if (isFront || (!isFiller(units, at) && unitOffset(units, at) < limit)) return true;
-      }
+      offset += units.length / this.unitBytes;
+      const found = lookBelow(units, this.unitBytes, limit);
+      if (found === "below") return true;
+      isAny = found === "behind";
     }
     return false;
   }
@@ -547,6 +544,22 @@ export class ConsumeQueue {
   #readFiles(from: QueueOffset, end: QueueOffset): Promise<Buffer> {
     return this.#files.readFiles(from * this.unitBytes, end * this.unitBytes);
   }
+}
+
+/** Whether there are units, and one that leads below `limit` or fills the front. */
+function lookBelow(
+  units: Buffer,
+  unitBytes: number,
+  limit: PhysicalOffset,
+): "none" | "behind" | "below" {
+  let found: "none" | "behind" = "none";
+  for (let at = 0; at < units.length; at += unitBytes) {
+    if (!isUnit(units, at)) continue;
+    found = "behind";
+    const isBelow = isFiller(units, at) ? !isMarkedLost(units, at) : unitOffset(units, at) < limit;
+    if (isBelow) return "below";
+  }
+  return found;
 }
 
 function isUnitBelow(units: Buffer, at: number, limit: PhysicalOffset): boolean {

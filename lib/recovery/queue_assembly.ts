@@ -63,22 +63,38 @@ interface Claim {
 
 /** With nothing to explain it, so many messages of a queue may be missing before its last one. */
 const UNEXPLAINED_MAX = 100;
+/** Units in memory: of all queues, */
+const UNWRITTEN_MAX = 1_000_000;
+/** and of each, more or less. Memory of a queue that grows on is copied: all of them would hold up a turn. */
+const UNWRITTEN_PER_QUEUE_MAX = 16_384;
 
 export class QueueAssembly {
-  /** Units that were put together since somebody wrote them, and set this to 0. */
-  unwritten = 0;
   /** Records whose claim was not believed. */
   readonly misplaced = new Set<PhysicalOffset>();
   readonly #context: QueueAssemblyContext;
+  #unwritten = 0;
+  #unwrittenMax: number;
   /** Claims that wait for the next record of their queue. */
   readonly #waiting = new Map<MessageQueue, Claim>();
-  /** Queues that were given a unit. */
+  /** Queues that were given a unit, where units are `"unvouched"`. */
   readonly #met = new Set<MessageQueue>();
   /** Bytes so far that may have been messages of any queue. */
   #missingBytes = 0;
 
   constructor(context: QueueAssemblyContext) {
     this.#context = context;
+    this.#unwrittenMax = unwrittenMaxOf(context.queues);
+  }
+
+  /** Whether the units that were put together should be written before there are more. */
+  get isFull(): boolean {
+    return this.#unwritten >= this.#unwrittenMax;
+  }
+
+  /** All of them have been written. */
+  written(): void {
+    this.#unwritten = 0;
+    this.#unwrittenMax = unwrittenMaxOf(this.#context.queues);
   }
 
   /** Where a record goes, with its offset in each queue. It goes to none that was deleted behind it. */
@@ -220,15 +236,19 @@ export class QueueAssembly {
       } else {
         queue.append(queue.max, ...unit);
       }
-      this.unwritten++;
+      this.#unwritten++;
     }
   }
 
   #append(queue: MessageQueue, request: QueueRequest): void {
     appendRecord(queue, queue.max, request);
-    this.#met.add(queue);
-    this.unwritten++;
+    if (this.#context.units === "unvouched") this.#met.add(queue);
+    this.#unwritten++;
   }
+}
+
+function unwrittenMaxOf({ size }: ConsumeQueueTable): number {
+  return Math.min(UNWRITTEN_PER_QUEUE_MAX * Math.max(size, 1), UNWRITTEN_MAX);
 }
 
 /** Messages that one record may be in the queue. */

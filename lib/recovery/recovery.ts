@@ -66,8 +66,6 @@ import type { StoreFiles } from "./store_files.ts";
 import { cutTail, isZeroFrom } from "./tail_cut.ts";
 import { completeDeletions } from "./topic_deletions.ts";
 
-/** Units gathered in memory before they are written, while the log is scanned. */
-const UNWRITTEN_UNITS_MAX = 1_000_000;
 /** A clock may be set back by so much, in ms, and a broker cannot be started again in less. */
 const CLOCK_STEP_MAX_MS = 1000;
 
@@ -474,7 +472,7 @@ class Recovery {
       } = {};
       const take = (request: QueueRequest): ScanAnswer => {
         if (request.physicalOffset >= to) return "stop";
-        if (assembly.unwritten >= UNWRITTEN_UNITS_MAX) {
+        if (assembly.isFull) {
           met.full = true;
           return "stop";
         }
@@ -526,7 +524,7 @@ class Recovery {
         offset = oddBlank.offset + oddBlank.size;
       } else if (full) {
         await this.#commitQueues();
-        assembly.unwritten = 0;
+        assembly.written();
       } else {
         return { offset, bad, blank };
       }
