@@ -1,5 +1,6 @@
 // The system calls that Node has no name for, and those that a force consists of, on threads of
-// their own. lib/io/native_binding.ts says what each is for.
+// their own; and what takes JavaScript too long, CRCs and a look through many records.
+// lib/io/native_binding.ts says what each is for.
 //
 // There is no policy here: a function checks its arguments, makes one call (or one write and one
 // sync), and answers with its result or with Node's error. It loops only where libuv does, to make

@@ -130,6 +130,20 @@ interface Raw {
   readonly ownCrc: boolean;
 }
 
+const USUAL: Raw = {
+  magic: MAGIC_V1,
+  sysFlag: 0,
+  queueId: 0,
+  queueOffset: 0n,
+  storeTimestamp: 1n,
+  offset: 0,
+  flag: 0,
+  body: Buffer.from("b"),
+  topic: Buffer.from("T"),
+  properties: Buffer.alloc(0),
+  ownCrc: false,
+};
+
 function encodeRaw(raw: Raw): Buffer {
   const topicLengthSize = raw.magic === MAGIC_V1 ? 1 : 2;
   const ownCrc = Buffer.alloc(raw.ownCrc ? PROPERTY_CRC_SIZE : 0);
@@ -308,17 +322,12 @@ t.test("RecordRun tells many topics apart, and runs longer than a look", { skip 
   let end = 0;
   for (let i = 0; i < 5000; i++) {
     const record = encodeRaw({
-      magic: MAGIC_V1,
-      sysFlag: 0,
+      ...USUAL,
       queueId: i % 7,
       queueOffset: BigInt(i),
-      storeTimestamp: 1n,
       offset: end,
-      flag: 0,
       body: Buffer.alloc(i % 50),
       topic: Buffer.from(`topic-${(i * 7919) % 300}`),
-      properties: Buffer.alloc(0),
-      ownCrc: false,
     });
     records.push(record);
     end += record.length;
@@ -331,25 +340,31 @@ t.test("RecordRun tells many topics apart, and runs longer than a look", { skip 
 t.test(
   "RecordRun leaves all to checkRecord() without the addon, or with a CRC that must be",
   async (t) => {
-    const record = encodeRaw({
-      magic: MAGIC_V2,
-      sysFlag: 0,
-      queueId: 0,
-      queueOffset: 0n,
-      storeTimestamp: 1n,
-      offset: 0,
-      flag: 0,
-      body: Buffer.from("b"),
-      topic: Buffer.from("T"),
-      properties: Buffer.alloc(0),
-      ownCrc: false,
-    });
+    const record = encodeRaw(USUAL);
     t.equal(new RecordRun(standIns).next(record, 0, 0, { checkCrc: true }), 0);
     const forced = { checkCrc: true, forceVerifyPropCRC: true };
     t.equal(new RecordRun().next(record, 0, 0, forced), 0);
     t.equal(new RecordRun().next(record, 0, 0, { checkCrc: true }), skip ? 0 : record.length);
   },
 );
+
+t.test("NativeBinding.checkRecords() stays within what it is given", { skip }, async (t) => {
+  const { checkRecords } = native as NativeBinding;
+  const record = encodeRaw(USUAL);
+  const rows = new Float64Array(16);
+  t.equal(checkRecords(record, 0, 0, true, rows), 1);
+  t.equal(checkRecords(record, 0, 0, true, rows.subarray(0, 7)), 0, "no room for a row");
+  for (const start of [1, record.length - 1, record.length, record.length + 1, 2 ** 53 - 1]) {
+    t.equal(checkRecords(record, start, start, true, rows), 0, `from ${start}`);
+  }
+  for (let size = 0; size < record.length; size++) {
+    t.equal(checkRecords(Uint8Array.prototype.slice.call(record, 0, size), 0, 0, false, rows), 0);
+  }
+  t.throws(() => checkRecords(record, -1, 0, true, rows), RangeError);
+  t.throws(() => checkRecords(record, 0, 2 ** 53, true, rows), RangeError);
+  const bytes = new Uint8Array(64) as unknown as Float64Array;
+  t.throws(() => checkRecords(record, 0, 0, true, bytes), TypeError);
+});
 
 t.test("RecordRun is compared so that a wrong checker is seen", { skip }, async (t) => {
   const { checkRecords } = native as NativeBinding;
