@@ -1,5 +1,6 @@
 // The system calls that Node has no name for, and those that a force consists of, on threads of
-// their own. lib/io/native_binding.ts says what each is for.
+// their own; and what takes JavaScript too long, CRCs and a look through many records.
+// lib/io/native_binding.ts says what each is for.
 //
 // There is no policy here: a function checks its arguments, makes one call (or one write and one
 // sync), and answers with its result or with Node's error. It loops only where libuv does, to make
@@ -38,6 +39,7 @@
 #include <vector>
 
 #include "crc32.h"
+#include "record_run.h"
 
 namespace {
 
@@ -822,6 +824,25 @@ napi_value Crc32(napi_env env, napi_callback_info info) {
   return result;
 }
 
+// What is looked through takes longer than any check of arguments.
+Napi::Value CheckRecords(const Napi::CallbackInfo& info) {
+  Arguments arguments(info);
+  iovec memory = arguments.memory(0);
+  int64_t start = arguments.bytes(1, "start");
+  int64_t offset = arguments.bytes(2, "offset");
+  iovec table = arguments.doubles(4);
+  if (!arguments.ok()) return Napi::Value();
+  bool check_crc = info[3].ToBoolean();
+  const uint8_t* from = static_cast<const uint8_t*>(memory.iov_base);
+  size_t count = 0;
+  if (static_cast<uint64_t>(start) <= memory.iov_len) {
+    count = records::run({from, from + memory.iov_len}, static_cast<size_t>(start), offset,
+                         check_crc, static_cast<records::Row*>(table.iov_base),
+                         table.iov_len * sizeof(double) / sizeof(records::Row));
+  }
+  return Napi::Number::New(info.Env(), static_cast<double>(count));
+}
+
 #endif  // FORCELOG_CRC32
 
 // Only the pages that lie within the buffer: it seldom begins and ends with one, and the rest of
@@ -945,7 +966,10 @@ Napi::Object init(Napi::Env, Napi::Object exports) {
   add<PreadEachNoWait>(exports, "preadEachNoWait");
 #endif
 #ifdef FORCELOG_CRC32
-  if (crc32::is_supported()) add_raw(exports, "crc32", Crc32);
+  if (crc32::is_supported()) {
+    add_raw(exports, "crc32", Crc32);
+    add<CheckRecords>(exports, "checkRecords");
+  }
 #endif
   add<Madvise>(exports, "madvise");
   add<Mlock>(exports, "mlock");

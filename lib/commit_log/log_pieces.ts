@@ -1,6 +1,9 @@
 /**
- * A file of the log from front to back, in large pieces: while one is looked at, a thread reads the
- * next.
+ * A file of the log from front to back, in large pieces.
+ *
+ * What lies in the page cache is copied from there when it is wanted: that takes less than to wake a
+ * thread and to be woken by it. What does not is read on a thread, and the next piece, too, while one is
+ * looked at.
  *
  *     |      piece        |
  *                    |      next         |     they overlap: a record between them is whole in one
@@ -14,6 +17,10 @@ import type { PhysicalOffset } from "../units.ts";
 
 /** A record that begins so close to the end of a piece is in the next one as a whole, in bytes. */
 const OVERLAP_BYTES = 16 * 1024;
+/** After one that was not in the page cache so many pieces are read ahead; then the cache is asked again. */
+const READ_AHEAD_PIECES = 16;
+
+const NOTHING: Buffer = Buffer.alloc(0);
 
 /** A read on its way. */
 interface Ahead {
@@ -24,13 +31,15 @@ interface Ahead {
 
 export class LogPieces {
   /** What is in memory, valid until the next read, and where in the log it begins. */
-  bytes: Buffer = Buffer.alloc(0);
+  bytes: Buffer = NOTHING;
   offset: PhysicalOffset = 0;
   /** Where the file ends: earlier than it should if it turns out to be shorter. */
   end: PhysicalOffset;
   readonly #segments: SegmentQueue;
   readonly #pieceBytes: number;
   #ahead: Ahead | undefined;
+  /** Pieces that are still to be read ahead. */
+  #aheadLeft = 0;
   /** Memory of the piece before, for the next one. */
   #spare: Buffer | undefined;
 
@@ -63,9 +72,15 @@ export class LogPieces {
       this.#spare = this.bytes;
       this.#take(ahead.offset, next, ahead.length);
     } else {
-      if (next) this.#spare = next;
-      const bytes = (await this.#segments.read(offset, wanted)) ?? Buffer.alloc(0);
-      this.#take(offset, bytes, wanted);
+      const buffer = memory(this.bytes, wanted);
+      this.bytes = NOTHING;
+      if (await this.#segments.readIfCached(offset, buffer)) {
+        this.#take(offset, buffer, wanted);
+        return;
+      }
+      this.#aheadLeft = READ_AHEAD_PIECES;
+      const bytes = await this.#segments.readOnThread(offset, buffer);
+      this.#take(offset, bytes ?? NOTHING, wanted);
     }
     this.#readAhead();
   }
@@ -84,11 +99,15 @@ export class LogPieces {
   #readAhead(): void {
     const from = this.offset + this.bytes.length - OVERLAP_BYTES;
     const length = Math.min(this.#pieceBytes, this.end - from);
-    if (from <= this.offset || length <= OVERLAP_BYTES) return;
-    const spare = this.#spare;
+    if (this.#aheadLeft === 0 || from <= this.offset || length <= OVERLAP_BYTES) return;
+    this.#aheadLeft--;
+    const buffer = memory(this.#spare, length);
     this.#spare = undefined;
-    const buffer =
-      spare && spare.length >= length ? spare.subarray(0, length) : Buffer.allocUnsafeSlow(length);
-    this.#ahead = { offset: from, length, bytes: this.#segments.readAhead(from, buffer) };
+    this.#ahead = { offset: from, length, bytes: this.#segments.readOnThread(from, buffer) };
   }
+}
+
+/** So many bytes, of `old` if it has as many. */
+function memory(old: Buffer | undefined, length: number): Buffer {
+  return old && old.length >= length ? old.subarray(0, length) : Buffer.allocUnsafeSlow(length);
 }

@@ -53,6 +53,8 @@ export interface QueueContext extends QueueFilesContext {
 const SEARCH_UNITS = 200;
 /** Units that are looked through at once for an address: most do not end in a page without one. */
 const ADDRESS_UNITS = 2000;
+/** Pages that are looked through at once for units behind the end: most queues have none. */
+const BEHIND_PAGES_MAX = 16;
 
 export class ConsumeQueue {
   readonly topic: string;
@@ -354,18 +356,17 @@ export class ConsumeQueue {
   /** Whether a unit from `from` on leads below `limit`; looks as far as there are any units. */
   async #leadsBelow(limit: PhysicalOffset, from: QueueOffset): Promise<boolean> {
     let isAny = true;
+    let pages = 1;
     for (let offset = from; isAny && this.#files.sequence.find(offset * this.unitBytes); ) {
       // Up to the end of the page: behind it is a hole as a rule, whose reading takes a thread.
-      const bytes = OS_PAGE_SIZE - ((offset * this.unitBytes) % OS_PAGE_SIZE);
+      const bytes = pages * OS_PAGE_SIZE - ((offset * this.unitBytes) % OS_PAGE_SIZE);
+      pages = Math.min(2 * pages, BEHIND_PAGES_MAX);
       const count = Math.max(1, Math.floor(bytes / this.unitBytes));
       const units = await this.#readFiles(offset, Math.min(offset + count, this.#fileEnd(offset)));
-      isAny = false;
-      for (let at = 0; at < units.length; at += this.unitBytes, offset++) {
-        if (!isUnit(units, at)) continue;
-        isAny = true;
-        const isFront = isFiller(units, at) && !isMarkedLost(units, at);
-        if (isFront || (!isFiller(units, at) && unitOffset(units, at) < limit)) return true;
-      }
+      offset += units.length / this.unitBytes;
+      const found = lookBelow(units, this.unitBytes, limit);
+      if (found === "below") return true;
+      isAny = found === "behind";
     }
     return false;
   }
@@ -544,6 +545,22 @@ export class ConsumeQueue {
   #readFiles(from: QueueOffset, end: QueueOffset): Soon<Buffer> {
     return this.#files.readFiles(from * this.unitBytes, end * this.unitBytes);
   }
+}
+
+/** Whether there are units, and one that leads below `limit` or fills the front. */
+function lookBelow(
+  units: Buffer,
+  unitBytes: number,
+  limit: PhysicalOffset,
+): "none" | "behind" | "below" {
+  let found: "none" | "behind" = "none";
+  for (let at = 0; at < units.length; at += unitBytes) {
+    if (!isUnit(units, at)) continue;
+    found = "behind";
+    const isBelow = isFiller(units, at) ? !isMarkedLost(units, at) : unitOffset(units, at) < limit;
+    if (isBelow) return "below";
+  }
+  return found;
 }
 
 function isUnitBelow(units: Buffer, at: number, limit: PhysicalOffset): boolean {

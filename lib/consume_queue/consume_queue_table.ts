@@ -27,6 +27,8 @@ export class ConsumeQueueTable {
   /** Queues of these topics go on behind the messages that they had. */
   readonly deleted: DeletedTopics;
   readonly #topics = new Map<string, Map<number, MessageQueue>>();
+  /** The topic that was asked for last: the next record is of the same one as a rule. */
+  #last: { readonly topic: string; readonly queues: Map<number, MessageQueue> } | undefined;
 
   constructor(context: TableContext, deleted = new DeletedTopics()) {
     this.context = context;
@@ -48,11 +50,7 @@ export class ConsumeQueueTable {
     queueId: number,
     unsaid: MessageQueue["queueType"] = "SimpleCQ",
   ): MessageQueue {
-    let queues = this.#topics.get(topic);
-    if (!queues) {
-      queues = new Map();
-      this.#topics.set(topic, queues);
-    }
+    const queues = this.#last?.topic === topic ? this.#last.queues : this.#queuesOf(topic);
     let queue = queues.get(queueId);
     if (!queue) {
       queue = this.#make(topic, queueId, unsaid);
@@ -106,22 +104,28 @@ export class ConsumeQueueTable {
   }
 
   add(queue: MessageQueue): void {
-    let queues = this.#topics.get(queue.topic);
+    this.#queuesOf(queue.topic).set(queue.queueId, queue);
+  }
+
+  #queuesOf(topic: string): Map<number, MessageQueue> {
+    let queues = this.#topics.get(topic);
     if (!queues) {
       queues = new Map();
-      this.#topics.set(queue.topic, queues);
+      this.#topics.set(topic, queues);
     }
-    queues.set(queue.queueId, queue);
+    this.#last = { topic, queues };
+    return queues;
   }
 
   delete(queue: MessageQueue): void {
     const queues = this.#topics.get(queue.topic);
     queues?.delete(queue.queueId);
-    if (queues?.size === 0) this.#topics.delete(queue.topic);
+    if (queues?.size === 0) this.deleteTopic(queue.topic);
   }
 
   /** Takes all queues of a topic out. */
   deleteTopic(topic: string): void {
+    this.#last = undefined;
     this.#topics.delete(topic);
   }
 
@@ -129,6 +133,13 @@ export class ConsumeQueueTable {
   countTopics(prefix: string): number {
     let count = 0;
     for (const topic of this.#topics.keys()) if (topic.startsWith(prefix)) count++;
+    return count;
+  }
+
+  /** How many queues there are. */
+  get size(): number {
+    let count = 0;
+    for (const queues of this.#topics.values()) count += queues.size;
     return count;
   }
 

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { DispatchRequest } from "../message/dispatch_request.ts";
+import type { QueueRequest } from "../message/dispatch_request.ts";
 import { isInnerBatch } from "../message/inner_batch.ts";
 import { INNER_BATCH_MAX } from "../message/outgoing_record.ts";
 import type { QueueOffset } from "../units.ts";
@@ -17,7 +17,7 @@ export type MessageQueue = ConsumeQueue | BatchQueue;
 /** How many messages of the queue a record is: 1 if it says a number that it cannot be. */
 export function messagesIn(
   queue: MessageQueue,
-  { sysFlag, batchSize }: Pick<DispatchRequest, "sysFlag" | "batchSize">,
+  { sysFlag, batchSize }: Pick<QueueRequest, "sysFlag" | "batchSize">,
 ): number {
   if (!(queue instanceof BatchQueue) || !isInnerBatch(sysFlag)) return 1;
   return batchSize >= 1 && batchSize <= INNER_BATCH_MAX ? batchSize : 1;
@@ -27,7 +27,7 @@ export function messagesIn(
 export function appendRecord(
   queue: MessageQueue,
   offset: QueueOffset,
-  request: DispatchRequest,
+  request: QueueRequest,
 ): "appended" | "known" | "gap" {
   const { physicalOffset, size, tagsCode, storeTimestamp } = request;
   if (!(queue instanceof BatchQueue)) {

@@ -12,7 +12,7 @@
  * @module
  */
 
-import { getInt64Rounded, viewOf, writeInt32, writeInt64 } from "../message/int64.ts";
+import { readInt32, readInt64Rounded, writeInt32, writeInt64 } from "../message/int64.ts";
 import type { PhysicalOffset } from "../units.ts";
 
 export const UNIT_BYTES = 20;
@@ -103,11 +103,11 @@ export function isUnitOffset(bytes: Buffer, at: number): boolean {
 }
 
 function roundedOffset(bytes: Buffer, at: number): number {
-  return getInt64Rounded(viewOf(bytes), at + OFFSET_AT);
+  return readInt64Rounded(bytes, at + OFFSET_AT);
 }
 
 export function unitSize(bytes: Buffer, at: number): number {
-  return viewOf(bytes).getInt32(at + SIZE_AT);
+  return readInt32(bytes, at + SIZE_AT);
 }
 
 /** Where the unit leads. @throws {RangeError} if the offset is no safe integer. */
@@ -122,7 +122,7 @@ export function setUnitTagsCode(bytes: Buffer, at: number, tagsCode: bigint): vo
 
 /** The high 32 bits of the tags code, signed. */
 export function unitTagsHigh(bytes: Buffer, at: number): number {
-  return bytes.readInt32BE(at + UNIT_TAGS_CODE_AT);
+  return readInt32(bytes, at + UNIT_TAGS_CODE_AT);
 }
 
 /** Whether the tags code is an address, by its high 32 bits: see `extension_unit.ts`. */
@@ -137,17 +137,17 @@ export function addressedOffset(bytes: Buffer, at: number): number | undefined {
   const offsetHigh = high & 0x7fffffff;
   // No file of an extension comes so far.
   if (offsetHigh >= OFFSET_HIGH_END) return undefined;
-  return offsetHigh * TWO_32 + bytes.readUInt32BE(at + UNIT_TAGS_CODE_AT + 4);
+  return offsetHigh * TWO_32 + (readInt32(bytes, at + UNIT_TAGS_CODE_AT + 4) >>> 0);
 }
 
 /** The low 32 bits of the tags code, signed: what a tag filter compares. */
 export function unitTagsHash(bytes: Buffer, at: number): number {
-  return bytes.readInt32BE(at + UNIT_TAGS_CODE_AT + 4);
+  return readInt32(bytes, at + UNIT_TAGS_CODE_AT + 4);
 }
 
 /** Whether the unit leads anywhere, or fills the front; anything else is the end of the queue. */
 export function isUnit(bytes: Buffer, at: number): boolean {
-  return viewOf(bytes).getUint32(at + OFFSET_AT) < OFFSET_HIGH_END && unitSize(bytes, at) > 0;
+  return readInt32(bytes, at + OFFSET_AT) >>> 0 < OFFSET_HIGH_END && unitSize(bytes, at) > 0;
 }
 
 /** Whether the unit leads nowhere: it fills the front of the queue, or its message was lost. */
@@ -156,8 +156,8 @@ export function isFiller(bytes: Buffer, at: number): boolean {
   if (size === NOWHERE_SIZE) return isMarkedLost(bytes, at);
   return (
     size === FILLER_SIZE &&
-    bytes.readInt32BE(at + OFFSET_AT) === 0 &&
-    bytes.readInt32BE(at + OFFSET_AT + 4) === 0
+    readInt32(bytes, at + OFFSET_AT) === 0 &&
+    readInt32(bytes, at + OFFSET_AT + 4) === 0
   );
 }
 

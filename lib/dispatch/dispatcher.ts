@@ -12,7 +12,7 @@ import type { DeletedTopics } from "../checkpoint/deleted_topics.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import { appendRecord } from "../consume_queue/message_queue.ts";
 import { StoreError } from "../errors.ts";
-import type { DispatchRequest } from "../message/dispatch_request.ts";
+import type { DispatchRequest, QueueRequest } from "../message/dispatch_request.ts";
 import { takesQueueOffset } from "../message/sys_flag.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
 
@@ -150,7 +150,7 @@ export class Dispatcher {
 
 /** The queues that a record goes to, with its offset in each. */
 export function queuesOf(
-  request: DispatchRequest,
+  request: QueueRequest,
   multiDispatch: boolean,
 ): [topic: string, queueId: number, offset: number][] {
   const queues: [string, number, number][] = [];
@@ -169,7 +169,7 @@ export function queuesOf(
 
 /** The same, without those of topics that were deleted behind the record. */
 export function liveQueuesOf(
-  request: DispatchRequest,
+  request: QueueRequest,
   multiDispatch: boolean,
   deleted: DeletedTopics,
 ): ReturnType<typeof queuesOf> {
@@ -183,7 +183,7 @@ export function liveQueuesOf(
  * `undefined` for all others, which are nearly all: nothing is allocated for them.
  */
 export function unusualQueuesOf(
-  request: DispatchRequest,
+  request: QueueRequest,
   multiDispatch: boolean,
   deleted: DeletedTopics,
 ): ReturnType<typeof queuesOf> | undefined {

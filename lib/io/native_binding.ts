@@ -90,6 +90,21 @@ export interface NativeBinding {
   preadEachNoWait(fd: number, buffer: Uint8Array, ranges: Float64Array): number;
   /** zlib's `crc32(bytes.subarray(start, end), seed)`, where it takes a third of its time. */
   crc32(bytes: Uint8Array, start: number, end: number, seed: number): number;
+  /**
+   * Looks through the records that begin at `start`, which lies at `offset` in the log, up to the first
+   * that is not whole beyond doubt: see `record_run.ts`.
+   *
+   * @param checkCrc Whether to compute CRCs.
+   * @param rows Takes eight numbers for each record, and ends the look when it is full.
+   * @returns How many records there are. Those that a stand-in leaves out are checked one by one.
+   */
+  checkRecords(
+    bytes: Uint8Array,
+    start: number,
+    offset: number,
+    checkCrc: boolean,
+    rows: Float64Array,
+  ): number;
   /** On the whole pages that lie within `memory`; on none if there is none. */
   madvise(memory: Uint8Array, advice: MemoryAdvice): void;
   mlock(memory: Uint8Array): void;
@@ -157,6 +172,8 @@ export const standIns: NativeBinding = {
 
   crc32: (bytes, start, end, seed) =>
     crc32(start === 0 && end === bytes.length ? bytes : bytes.subarray(start, end), seed),
+
+  checkRecords: () => 0,
 
   madvise: () => {},
 

@@ -43,8 +43,8 @@ export interface MultiDispatch {
   readonly offsets: readonly QueueOffset[];
 }
 
-/** One record, as the dispatchers see it. */
-export interface DispatchRequest {
+/** One record, as its queues see it. */
+export interface QueueRequest {
   readonly topic: string;
   readonly queueId: number;
   /** PHYSICALOFFSET, as stored in the record. */
@@ -61,12 +61,6 @@ export interface DispatchRequest {
   /** In units. */
   readonly queueOffset: QueueOffset;
   readonly sysFlag: number;
-  /** Property `KEYS`; `undefined` if absent. */
-  readonly keys: string | undefined;
-  /** Property `UNIQ_KEY`; `undefined` if absent. */
-  readonly uniqKey: string | undefined;
-  /** Property `TAGS`; `undefined` if absent. */
-  readonly tags: string | undefined;
   /**
    * `undefined` if the record names no further queues, or not as many offsets as queues. A name that
    * is none of a directory is left out, as RocketMQ leaves out one with a path separator.
@@ -74,6 +68,16 @@ export interface DispatchRequest {
   readonly multiDispatch: MultiDispatch | undefined;
   /** Messages in the record: `INNER_NUM` of an inner batch, else 1. */
   readonly batchSize: number;
+}
+
+/** One record, as the dispatchers see it. */
+export interface DispatchRequest extends QueueRequest {
+  /** Property `KEYS`; `undefined` if absent. */
+  readonly keys: string | undefined;
+  /** Property `UNIQ_KEY`; `undefined` if absent. */
+  readonly uniqKey: string | undefined;
+  /** Property `TAGS`; `undefined` if absent. */
+  readonly tags: string | undefined;
   /** All properties as text; the record's own CRC may be left out. */
   readonly propertiesText: string;
 }

@@ -28,7 +28,7 @@ import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts"
 import { appendRecord, type MessageQueue } from "../consume_queue/message_queue.ts";
 import { LOST_TAGS_CODE, lostUnit } from "../consume_queue/queue_unit.ts";
 import { liveQueuesOf, unusualQueuesOf } from "../dispatch/dispatcher.ts";
-import type { DispatchRequest } from "../message/dispatch_request.ts";
+import type { QueueRequest } from "../message/dispatch_request.ts";
 import { isInnerBatch } from "../message/inner_batch.ts";
 import { INNER_BATCH_MAX } from "../message/outgoing_record.ts";
 import { SCHEDULE_TOPIC } from "../message/property_names.ts";
@@ -58,37 +58,53 @@ export interface QueueAssemblyContext {
 /** A place that a record claims in a queue. */
 interface Claim {
   readonly offset: QueueOffset;
-  readonly request: DispatchRequest;
+  readonly request: QueueRequest;
 }
 
 /** With nothing to explain it, so many messages of a queue may be missing before its last one. */
 const UNEXPLAINED_MAX = 100;
+/** Units in memory: of all queues, */
+const UNWRITTEN_MAX = 1_000_000;
+/** and of each, more or less. Memory of a queue that grows on is copied: all of them would hold up a turn. */
+const UNWRITTEN_PER_QUEUE_MAX = 16_384;
 
 export class QueueAssembly {
-  /** Units that were put together since somebody wrote them, and set this to 0. */
-  unwritten = 0;
   /** Records whose claim was not believed. */
   readonly misplaced = new Set<PhysicalOffset>();
   readonly #context: QueueAssemblyContext;
+  #unwritten = 0;
+  #unwrittenMax: number;
   /** Claims that wait for the next record of their queue. */
   readonly #waiting = new Map<MessageQueue, Claim>();
-  /** Queues that were given a unit. */
+  /** Queues that were given a unit, where units are `"unvouched"`. */
   readonly #met = new Set<MessageQueue>();
   /** Bytes so far that may have been messages of any queue. */
   #missingBytes = 0;
 
   constructor(context: QueueAssemblyContext) {
     this.#context = context;
+    this.#unwrittenMax = unwrittenMaxOf(context.queues);
+  }
+
+  /** Whether the units that were put together should be written before there are more. */
+  get isFull(): boolean {
+    return this.#unwritten >= this.#unwrittenMax;
+  }
+
+  /** All of them have been written. */
+  written(): void {
+    this.#unwritten = 0;
+    this.#unwrittenMax = unwrittenMaxOf(this.#context.queues);
   }
 
   /** Where a record goes, with its offset in each queue. It goes to none that was deleted behind it. */
-  queuesOf(request: DispatchRequest): ReturnType<typeof liveQueuesOf> {
+  queuesOf(request: QueueRequest): ReturnType<typeof liveQueuesOf> {
     const { multiDispatch, queues } = this.#context;
     return liveQueuesOf(request, multiDispatch, queues.deleted);
   }
 
   /** Takes the next record of the log. */
-  add(request: DispatchRequest): void {
+  add(request: QueueRequest): void {
     const { queues, units, unitsEnd, multiDispatch } = this.#context;
     const { topic, queueId, queueOffset, physicalOffset, sysFlag } = request;
     if (units === "vouched" && physicalOffset < unitsEnd) return;
@@ -100,7 +116,7 @@ export class QueueAssembly {
     for (const [name, id, offset] of entries) this.#addTo(name, id, offset, request);
   }
 
-  #addTo(topic: string, queueId: number, offset: QueueOffset, request: DispatchRequest): void {
+  #addTo(topic: string, queueId: number, offset: QueueOffset, request: QueueRequest): void {
     const { queues, units, wanted } = this.#context;
     // An inner batch is in batch queues only.
     const unsaid = isInnerBatch(request.sysFlag) ? "BatchCQ" : "SimpleCQ";
@@ -108,7 +124,8 @@ export class QueueAssembly {
     if (!wanted(queue)) return;
     const next = queues.deleted.nextOf(topic, queueId);
     if (next > 0 && !queue.exists && offset >= next) queue.startAt(next);
-    if (units === "complete") this.#confirm(queue, { offset, request });
+    if (units === "complete") this.#confirm(queue, offset, request);
+    else if (offset === queue.max && this.#waiting.size === 0) this.#append(queue, request);
     else this.#claim(queue, { offset, request });
   }
 
@@ -135,7 +152,7 @@ export class QueueAssembly {
     return Math.floor(this.#missingBytes / RECORD_SIZE_MIN);
   }
 
-  #confirm(queue: MessageQueue, { offset, request }: Claim): void {
+  #confirm(queue: MessageQueue, offset: QueueOffset, request: QueueRequest): void {
     if (offset < queue.min) {
       // The file that held its unit is gone.
       this.#context.suspects.add(queue);
@@ -206,7 +223,7 @@ export class QueueAssembly {
   }
 
   /** Gives the lost messages before `offset` their units. */
-  #fill(queue: MessageQueue, offset: QueueOffset, next: DispatchRequest): void {
+  #fill(queue: MessageQueue, offset: QueueOffset, next: QueueRequest): void {
     const { physicalOffset, size } = next;
     const fileStart = physicalOffset - (physicalOffset % this.#context.logFileSize);
     const isNextFile = fileStart > 0 && queue.maxPhysicalOffset <= fileStart;
@@ -219,15 +236,19 @@ export class QueueAssembly {
       } else {
         queue.append(queue.max, ...unit);
       }
-      this.unwritten++;
+      this.#unwritten++;
     }
   }
 
-  #append(queue: MessageQueue, request: DispatchRequest): void {
+  #append(queue: MessageQueue, request: QueueRequest): void {
     appendRecord(queue, queue.max, request);
-    this.#met.add(queue);
-    this.unwritten++;
+    if (this.#context.units === "unvouched") this.#met.add(queue);
+    this.#unwritten++;
   }
+}
+
+function unwrittenMaxOf({ size }: ConsumeQueueTable): number {
+  return Math.min(UNWRITTEN_PER_QUEUE_MAX * Math.max(size, 1), UNWRITTEN_MAX);
 }
 
 /** Messages that one record may be in the queue. */

@@ -29,7 +29,12 @@ import {
   writeCheckpoint,
 } from "../checkpoint/store_checkpoint.ts";
 import { noteFailedSync } from "../checkpoint/sync_failed_file.ts";
-import { findNextRecord, type ScanStep, scanLog } from "../commit_log/log_scanner.ts";
+import {
+  findNextRecord,
+  type ScanAnswer,
+  type ScanStep,
+  scanLog,
+} from "../commit_log/log_scanner.ts";
 import { type MessageQueue, messagesIn } from "../consume_queue/message_queue.ts";
 import { isFiller, unitOffset, unitSize } from "../consume_queue/queue_unit.ts";
 import type { Dispatched } from "../dispatch/dispatcher.ts";
@@ -38,7 +43,11 @@ import type { Clock } from "../io/clock.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import { inParallel, LOOKS_AT_ONCE } from "../io/parallel.ts";
 import type { StorePaths } from "../io/store_paths.ts";
-import { type DispatchRequest, dispatchRequestOf } from "../message/dispatch_request.ts";
+import {
+  type DispatchRequest,
+  dispatchRequestOf,
+  type QueueRequest,
+} from "../message/dispatch_request.ts";
 import { type HoleCrc, isHoleRecordAt } from "../message/hole_record.ts";
 import { isLightQueue } from "../message/light_queues.ts";
 import { checkRecord, type RecordCheckOptions } from "../message/record.ts";
@@ -57,8 +66,6 @@ import type { StoreFiles } from "./store_files.ts";
 import { cutTail, isZeroFrom } from "./tail_cut.ts";
 import { completeDeletions } from "./topic_deletions.ts";
 
-/** Units gathered in memory before they are written, while the log is scanned. */
-const UNWRITTEN_UNITS_MAX = 1_000_000;
 /** A clock may be set back by so much, in ms, and a broker cannot be started again in less. */
 const CLOCK_STEP_MAX_MS = 1000;
 
@@ -168,7 +175,7 @@ interface Walk {
 }
 
 interface WalkVisitor {
-  record?(request: DispatchRequest): void;
+  record?(request: QueueRequest): void;
   gap?(gap: LogRange): void;
   /** Whether a blank record is damage: it says that the file is longer or shorter than it is. */
   isHole(blank: LogRange): boolean | Promise<boolean>;
@@ -386,11 +393,11 @@ class Recovery {
     const holes: LogHole[] = [];
     const gaps: LogRange[] = [];
     let records = 0;
-    let last: Dispatched | undefined;
+    let last: QueueRequest | undefined;
     const visitor: WalkVisitor = {
-      record({ physicalOffset: offset, size, storeTimestamp }) {
+      record(request) {
         records++;
-        last = { offset, end: offset + size, storeTimestamp };
+        last = request;
       },
       gap: (gap) => gaps.push(gap),
       // Queues that know the records behind it cannot tell which of them go on.
@@ -406,7 +413,20 @@ class Recovery {
       const hole = isEnd ? undefined : await this.#holeAt(bad, assembly, last);
       if (!hole) {
         assembly.finish();
-        return { end: blank ?? behind, behind, bad, records, last, holes, gaps, misplaced };
+        return {
+          end: blank ?? behind,
+          behind,
+          bad,
+          records,
+          last: last && {
+            offset: last.physicalOffset,
+            end: last.physicalOffset + last.size,
+            storeTimestamp: last.storeTimestamp,
+          },
+          holes,
+          gaps,
+          misplaced,
+        };
       }
       holes.push(hole);
       gaps.push(...this.#gapsIn(hole));
@@ -450,22 +470,28 @@ class Recovery {
         oddBlank?: Extract<ScanStep, { kind: "blank" }>;
         full?: boolean;
       } = {};
-      offset = await scanLog(segments, offset, this.#check, (step) => {
+      const take = (request: QueueRequest): ScanAnswer => {
+        if (request.physicalOffset >= to) return "stop";
+        if (assembly.isFull) {
+          met.full = true;
+          return "stop";
+        }
+        blank = undefined;
+        visitor.record?.(request);
+        assembly.add(request);
+        return undefined;
+      };
+      const visit = (step: ScanStep): ScanAnswer => {
         if (step.offset >= to) return "stop";
         blank = step.kind === "blank" && step.size >= BLANK_SIZE ? step.offset : undefined;
         switch (step.kind) {
           case "record": {
-            if (assembly.unwritten >= UNWRITTEN_UNITS_MAX) {
-              met.full = true;
-              return "stop";
-            }
             if (this.#isTorn(step.bytes, step.at, step.offset)) {
               met.bad = this.#tornPlace(step.offset);
               return "stop";
             }
             const request = dispatchRequestOf(step.bytes, step.at, this.#context.delayLevels);
-            visitor.record?.(request);
-            assembly.add(request);
+            if (take(request) === "stop") return "stop";
             if (isHoleRecordAt(step.bytes, step.at)) assembly.missed(step.size);
             break;
           }
@@ -487,7 +513,8 @@ class Recovery {
           }
         }
         return undefined;
-      });
+      };
+      offset = await scanLog(segments, offset, this.#check, visit, take);
       const { bad, oddBlank, full } = met;
       if (oddBlank && (await visitor.isHole(oddBlank))) {
         return { offset, bad: this.#damagedBlank(oddBlank), blank: undefined };
@@ -497,7 +524,7 @@ class Recovery {
         offset = oddBlank.offset + oddBlank.size;
       } else if (full) {
         await this.#commitQueues();
-        assembly.unwritten = 0;
+        assembly.written();
       } else {
         return { offset, bad, blank };
       }
@@ -536,7 +563,7 @@ class Recovery {
   async #holeAt(
     bad: BadPlace,
     assembly: QueueAssembly,
-    last: Dispatched | undefined,
+    last: Pick<QueueRequest, "storeTimestamp"> | undefined,
   ): Promise<LogHole | undefined> {
     const next = await this.#findSuccessor(bad.offset, Number.POSITIVE_INFINITY, assembly, last);
     if (!next) return undefined;
@@ -566,7 +593,7 @@ class Recovery {
     bad: PhysicalOffset,
     to: PhysicalOffset,
     assembly: QueueAssembly,
-    last: Dispatched | undefined,
+    last: Pick<QueueRequest, "storeTimestamp"> | undefined,
   ): Promise<{ offset: PhysicalOffset; storeTimestamp: number } | undefined> {
     const { segments } = this.#store;
     let storeTimestamp = 0;

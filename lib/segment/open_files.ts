@@ -68,6 +68,16 @@ export class OpenFiles {
     });
   }
 
+  /** Reads into `buffer` at once, if all of it lies in the page cache. @returns Whether it does. */
+  async readIfCached(path: string, buffer: Uint8Array, position: number): Promise<boolean> {
+    const isCached = await this.use(
+      path,
+      async (file) => file.preadIfCached(buffer, position) === buffer.length,
+    );
+    if (isCached) await this.turn.take(buffer.length);
+    return isCached;
+  }
+
   /** The handle if the file is open: only for a call that ends before anything else runs. */
   ready(path: string): FileHandle | undefined {
     return this.#files.get(path)?.handle;

@@ -137,7 +137,7 @@ export class SegmentQueue {
    * @returns What could be read of it, or `undefined` if no file holds `offset`.
    * @throws {StoreError} `STORE_IO` naming file and position.
    */
-  async readAhead(offset: PhysicalOffset, buffer: Buffer): Promise<Buffer | undefined> {
+  async readOnThread(offset: PhysicalOffset, buffer: Buffer): Promise<Buffer | undefined> {
     const segment = this.find(offset);
     if (!segment) return undefined;
     const position = offset - segment.start;
@@ -145,6 +145,21 @@ export class SegmentQueue {
       this.#files.use(segment.path, (file) => readFully(file, buffer, position)),
     );
     return buffer.subarray(0, got);
+  }
+
+  /**
+   * Fills a buffer at once, if all of it lies in one file and in the page cache.
+   *
+   * @returns Whether it did.
+   * @throws {StoreError} `STORE_IO` naming file and position.
+   */
+  async readIfCached(offset: PhysicalOffset, buffer: Buffer): Promise<boolean> {
+    const segment = this.find(offset);
+    if (!segment) return false;
+    const position = offset - segment.start;
+    return this.#reading(segment, position, buffer.length, () =>
+      this.#files.readIfCached(segment.path, buffer, position),
+    );
   }
 
   /**

@@ -230,8 +230,11 @@ t.test("scanLog() ends where a file ends too soon", async (t) => {
 
 t.test("scanLog() passes on a failed read", async (t) => {
   const { segments, fs } = logOf(t, 1000, [300]);
+  fs.failNext("preadIfCached", "EIO");
+  await t.rejects(walk(segments), { code: "STORE_IO", position: 0 }, "from the page cache");
+  fs.shorten("preadIfCached", ["half"]);
   fs.failNext("pread", "EIO");
-  await t.rejects(walk(segments), { code: "STORE_IO", position: 0 });
+  await t.rejects(walk(segments), { code: "STORE_IO", position: 0 }, "on a thread");
 });
 
 t.test("findNextRecord() finds a record wherever it lies in the pieces", async (t) => {

@@ -152,14 +152,18 @@ t.test("IndexFeeder passes over damage in the log", async (t) => {
   for (const keys of ["a", "b", "c"]) await rig.put(keys);
   rig.see();
   const { segments } = rig.log.log;
-  const { read } = segments;
   const damaged = rig.log.requests[1];
-  segments.read = async (offset, length) => {
-    const bytes = await read.call(segments, offset, length);
+  const { read, readOnThread } = segments;
+  const damage = (offset: number, bytes: Buffer | undefined): Buffer | undefined => {
     const at = (damaged?.physicalOffset ?? 0) - offset;
     if (bytes && at >= 0 && at + 8 <= bytes.length) bytes.fill(0xff, at, at + 8);
     return bytes;
   };
+  segments.read = async (offset, length) =>
+    damage(offset, await read.call(segments, offset, length));
+  segments.readIfCached = async () => false;
+  segments.readOnThread = async (offset, buffer) =>
+    damage(offset, await readOnThread.call(segments, offset, buffer));
   rig.open();
   t.equal((await rig.find("a")).length, 1);
   t.equal((await rig.index.found("b")).length, 0);

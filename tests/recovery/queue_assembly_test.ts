@@ -280,3 +280,21 @@ t.test("recover() loses nobody else by a flipped bit in QUEUEOFFSET", async (t) 
   }
   judge(t, "a flipped bit", wrong);
 });
+
+t.test("QueueAssembly is full of as many units as its queues may have in memory", async (t) => {
+  const { assembly } = rig();
+  let position = 0;
+  const fill = (queueId: number, from: number): number => {
+    let offset = from;
+    for (; !assembly.isFull; offset++, position += RECORD_BYTES) {
+      assembly.add(request(position, offset, { queueId }));
+    }
+    return offset;
+  };
+  t.equal(fill(0, 0), 16_384);
+  assembly.written();
+  assembly.add(request(position, 0, { queueId: 1 }));
+  t.equal(fill(0, 16_384), 2 * 16_384 - 1, "it did not know the other one yet");
+  assembly.written();
+  t.equal(fill(1, 1), 1 + 2 * 16_384);
+});

@@ -159,6 +159,23 @@ eachBinding(t, "recover() a second time changes nothing", async (t, binding) => 
   t.same(state(after), expected);
 });
 
+t.test("recover() writes units while it reads on, and misses none", async (t) => {
+  const dir = storePath(t);
+  const large = { mappedFileSizeCommitLog: 16 * 1024 * 1024, mappedFileSizeConsumeQueue: 200_000 };
+  const { store } = await openStore(t, dir, large);
+  const messages = Array.from({ length: 20_000 }, (_, i) => message(`${i}`));
+  await Promise.all(messages.map((one) => store.put(one)));
+  const copy = killedCopy(t, dir);
+  rmSync(join(copy, "consumequeue"), { recursive: true });
+  rmSync(join(copy, "checkpoint"));
+  const { store: killed } = await openStore(t, copy, large);
+  t.match(killed.recovery, { scannedRecords: 20_000, rebuiltQueues: [], misplaced: [] });
+  await store.checkpoint();
+  const units = unitsOnDisk(copy);
+  t.equal(units.length, 20_000);
+  t.ok(units.join() === unitsOnDisk(dir).join(), "the same units as those of the puts");
+});
+
 t.test("recover() refuses queues without a log, unless told to accept the loss", async (t) => {
   const dir = storePath(t);
   const { store } = await openStore(t, dir);
