@@ -331,8 +331,9 @@ class Line {
   size_t running_ = 0;
 };
 
-// Somebody waits for a force. A sync without a write is mostly behind the scenes.
-enum class Rank { kForce, kSync };
+// Somebody waits for a force. A write alone is mostly behind the scenes, but the kernel may hold it up
+// while it cleans pages; a sync, or a call of a directory, is nearly always.
+enum class Rank { kForce, kWrite, kSync };
 
 // The threads for what reaches the device. On libuv's a force would wait until the application has
 // hashed, compressed or looked up something.
@@ -367,7 +368,7 @@ class ForceThreads {
     if (under_way_ == 0) napi_ref_threadsafe_function(env, settle_);
     under_way_ += 1;
     uv_mutex_lock(&mutex_);
-    (rank == Rank::kForce ? forces_ : syncs_).push(errand.release());
+    line_of(rank).push(errand.release());
     if (runnable() > idle_) start_thread();
     uv_mutex_unlock(&mutex_);
     // Only now: whoever wakes up takes the mutex first.
@@ -375,11 +376,12 @@ class ForceThreads {
   }
 
  private:
-  // So that a store on a slow device does not hold up the forces of another.
-  static constexpr size_t kThreadsMax = 4;
-  // So that a sync finds a thread however many stores force, and the other way round.
+  // So that a store on a slow device does not hold up the forces of another; and so that each finds a
+  // thread, however many there are of the other kinds.
   static constexpr size_t kForcesMax = 3;
+  static constexpr size_t kWritesMax = 2;
   static constexpr size_t kSyncsMax = 2;
+  static constexpr size_t kThreadsMax = kForcesMax + kWritesMax + kSyncsMax;
 
   // Makes sure that there is a thread.
   bool prepare(Napi::Env env) {
@@ -413,14 +415,22 @@ class ForceThreads {
     idle_ += 1;
   }
 
-  size_t runnable() const { return forces_.runnable() + syncs_.runnable(); }
+  Line& line_of(Rank rank) {
+    return rank == Rank::kForce ? forces_ : rank == Rank::kWrite ? writes_ : syncs_;
+  }
+
+  size_t runnable() const {
+    return forces_.runnable() + writes_.runnable() + syncs_.runnable();
+  }
 
   void run() {
     uv_mutex_lock(&mutex_);
     for (;;) {
       while (runnable() == 0 && !ended_) uv_cond_wait(&came_, &mutex_);
       if (runnable() == 0) break;
-      Line& line = forces_.runnable() > 0 ? forces_ : syncs_;
+      Line& line = forces_.runnable() > 0   ? forces_
+                   : writes_.runnable() > 0 ? writes_
+                                            : syncs_;
       Errand* errand = line.begin();
       idle_ -= 1;
       uv_mutex_unlock(&mutex_);
@@ -464,6 +474,7 @@ class ForceThreads {
   uv_mutex_t mutex_;
   uv_cond_t came_;
   Line forces_{kForcesMax};
+  Line writes_{kWritesMax};
   Line syncs_{kSyncsMax};
   size_t idle_ = 0;
   bool ended_ = false;
@@ -518,7 +529,7 @@ Napi::Value Pwritev(const Napi::CallbackInfo& info) {
   auto work = [fd, position, parts = std::move(buffers.parts)] {
     return write_all(fd, parts, position);
   };
-  return on_force_thread(info.Env(), Rank::kForce, Answer::kResult, std::move(work), buffers.kept);
+  return on_force_thread(info.Env(), Rank::kWrite, Answer::kResult, std::move(work), buffers.kept);
 }
 
 Napi::Value PwritevThenFdatasync(const Napi::CallbackInfo& info) {

@@ -27,9 +27,10 @@ export type MemoryAdvice = "hugepage" | "nohugepage" | "dontdump" | "populate_wr
  * thread and keep the buffers alive meanwhile; the others run at once where they are called. File
  * descriptors are not checked to be ours. Positions and lengths are bytes, 0 to 2^53 - 1.
  *
- * `pwritev`, `pwritevThenFdatasync`, `fdatasync` and `callEach` have the addon's own threads, at most four
- * for the main thread of Node and for each worker: three of them for those that write, which go first,
- * and two for the others. The other calls run on libuv's threads, as those of `node:fs` do.
+ * `pwritev`, `pwritevThenFdatasync`, `fdatasync` and `callEach` have the addon's own threads, at most seven
+ * for the main thread of Node and for each worker: three for those that write and sync, which go first,
+ * two for those that write, two for the others. The other calls run on libuv's threads, as those of
+ * `node:fs` do.
  */
 export interface NativeBinding {
   /** At most 1024 buffers (`IOV_MAX`). @returns Bytes written. */
