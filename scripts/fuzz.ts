@@ -25,8 +25,16 @@ const { values } = parseArgs({
     from: { type: "string", default: "0" },
     base: { type: "string", multiple: true },
     replay: { type: "string" },
+    help: { type: "boolean", short: "h" },
   },
 });
+
+const HELP = `npm run fuzz -- [options]
+  --seed N       of the first round (random, and told)
+  --rounds N     each damages several stores (1000)
+  --from N       the first round (0)
+  --base NAME    only of that store; more than once for several
+  --replay PLAN  one damaged store, as a failure tells it`;
 
 function whole(name: "seed" | "rounds" | "from"): number {
   const value = Number(values[name]);
@@ -91,5 +99,9 @@ async function replay(text: string): Promise<HostileRun> {
   return run;
 }
 
-const run = values.replay === undefined ? await fuzz() : await replay(values.replay);
-process.exitCode = run.failures.length > 0 ? 1 : 0;
+if (values.help) {
+  console.log(HELP);
+} else {
+  const run = values.replay === undefined ? await fuzz() : await replay(values.replay);
+  process.exitCode = run.failures.length > 0 ? 1 : 0;
+}

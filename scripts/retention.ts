@@ -25,8 +25,17 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "60" },
     seed: { type: "string", default: String(Math.floor(Math.random() * 2 ** 31)) },
     dir: { type: "string", default: tmpdir() },
+    help: { type: "boolean", short: "h" },
   },
 });
+
+if (values.help) {
+  console.log(`npm run retention -- [options]
+  --seconds N  in each mode (60)
+  --seed N     (random, and told)
+  --dir DIR    where the stores are made (the system's folder for such files)`);
+  process.exit();
+}
 
 function positive(name: "seconds" | "seed"): number {
   const value = Number(values[name]);
