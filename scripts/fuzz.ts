@@ -31,7 +31,7 @@ const { values } = parseArgs({
 
 const HELP = `npm run fuzz -- [options]
   --seed N       of the first round (random, and told)
-  --rounds N     each damages several stores (1000)
+  --rounds N     each damages one store (1000)
   --from N       the first round (0)
   --base NAME    only of that store; more than once for several
   --replay PLAN  one damaged store, as a failure tells it`;
