@@ -583,6 +583,8 @@ export class MessageStore {
     const startedAt = this.#environment.clock.monotonic();
     const result = await this.#reader.get(request);
     this.#statistics.got(request, result, startedAt);
+    // Who asks again and again for what is not there yet must not keep the event loop to himself.
+    if (result.messageCount === 0) await this.#files.turn.take(0);
     return result;
   }
 

@@ -2,8 +2,8 @@
 // their own; and what takes JavaScript too long, CRCs and a look through many records.
 // lib/io/native_binding.ts says what each is for.
 //
-// There is no policy here: a function checks its arguments, makes one call (or one write and one
-// sync), and answers with its result or with Node's error. It loops only where libuv does, to make
+// There is no policy here: a function checks its arguments, makes one call (one write and one sync, or
+// those that it is given), and answers with its result or with Node's error. It loops only where libuv does, to make
 // an interrupted call again. A call that this system lacks isn't exported, and the stand-in in
 // TypeScript acts.
 //
@@ -331,12 +331,13 @@ class Line {
   size_t running_ = 0;
 };
 
-// Somebody waits for a force. A write alone is mostly behind the scenes, but the kernel may hold it up
-// while it cleans pages; a sync, or a call of a directory, is nearly always.
-enum class Rank { kForce, kWrite, kSync };
+// What goes first: somebody waits for a force. A sync without a write is mostly behind the scenes, as a
+// write alone is, which the kernel may hold up while it cleans pages. Calls of files and directories
+// are nearly always.
+enum Rank { kForce, kSync, kWrite, kCall, kRanks };
 
-// The threads for what reaches the device. On libuv's a force would wait until the application has
-// hashed, compressed or looked up something.
+// Threads of our own for all that a put may have to wait for. On libuv's a force would wait until the
+// application has hashed, compressed or looked up something.
 //
 // One object for each environment of Node: the main thread and every worker have their own.
 // Threads begin when they are needed, one more whenever all are busy, and end with the environment.
@@ -345,14 +346,14 @@ enum class Rank { kForce, kWrite, kSync };
 //
 // The locks and threads are libuv's: those of the C and C++ libraries would ask for later versions
 // of these than all the rest here.
-class ForceThreads {
+class OwnThreads {
  public:
-  ForceThreads() {
+  OwnThreads() {
     uv_mutex_init(&mutex_);
     uv_cond_init(&came_);
   }
 
-  ~ForceThreads() {
+  ~OwnThreads() {
     uv_cond_destroy(&came_);
     uv_mutex_destroy(&mutex_);
   }
@@ -368,7 +369,7 @@ class ForceThreads {
     if (under_way_ == 0) napi_ref_threadsafe_function(env, settle_);
     under_way_ += 1;
     uv_mutex_lock(&mutex_);
-    line_of(rank).push(errand.release());
+    lines_[rank].push(errand.release());
     if (runnable() > idle_) start_thread();
     uv_mutex_unlock(&mutex_);
     // Only now: whoever wakes up takes the mutex first.
@@ -376,12 +377,9 @@ class ForceThreads {
   }
 
  private:
-  // So that a store on a slow device does not hold up the forces of another; and so that each finds a
-  // thread, however many there are of the other kinds.
-  static constexpr size_t kForcesMax = 3;
-  static constexpr size_t kWritesMax = 2;
-  static constexpr size_t kSyncsMax = 2;
-  static constexpr size_t kThreadsMax = kForcesMax + kWritesMax + kSyncsMax;
+  // More forces, so that a store on a slow device does not hold up those of another. Each finds a
+  // thread, however many there are of the other ranks.
+  static constexpr size_t kThreadsMax = 3 + 2 + 2 + 2;
 
   // Makes sure that there is a thread.
   bool prepare(Napi::Env env) {
@@ -397,30 +395,28 @@ class ForceThreads {
     Napi::String name = Napi::String::New(env, "forcelog");
     napi_status status =
         napi_create_threadsafe_function(env, nullptr, nullptr, name, 0, 1, nullptr, nullptr, this,
-                                        &ForceThreads::settle, &settle_);
+                                        &OwnThreads::settle, &settle_);
     if (status != napi_ok) return false;
     napi_unref_threadsafe_function(env, settle_);
     // The hooks run from the last to the first: this one before that of the function, which no
     // thread may call any more after that.
-    napi_add_env_cleanup_hook(env, &ForceThreads::end, this);
+    napi_add_env_cleanup_hook(env, &OwnThreads::end, this);
     return true;
   }
 
   // If there can be no more, those that there are go on.
   void start_thread() {
     if (thread_count_ == kThreadsMax) return;
-    auto run = [](void* self) { static_cast<ForceThreads*>(self)->run(); };
+    auto run = [](void* self) { static_cast<OwnThreads*>(self)->run(); };
     if (uv_thread_create(&threads_[thread_count_], run, this) != 0) return;
     thread_count_ += 1;
     idle_ += 1;
   }
 
-  Line& line_of(Rank rank) {
-    return rank == Rank::kForce ? forces_ : rank == Rank::kWrite ? writes_ : syncs_;
-  }
-
   size_t runnable() const {
-    return forces_.runnable() + writes_.runnable() + syncs_.runnable();
+    size_t count = 0;
+    for (const Line& line : lines_) count += line.runnable();
+    return count;
   }
 
   void run() {
@@ -428,9 +424,8 @@ class ForceThreads {
     for (;;) {
       while (runnable() == 0 && !ended_) uv_cond_wait(&came_, &mutex_);
       if (runnable() == 0) break;
-      Line& line = forces_.runnable() > 0   ? forces_
-                   : writes_.runnable() > 0 ? writes_
-                                            : syncs_;
+      Line& line = *std::find_if(lines_, lines_ + kRanks,
+                                 [](const Line& one) { return one.runnable() > 0; });
       Errand* errand = line.begin();
       idle_ -= 1;
       uv_mutex_unlock(&mutex_);
@@ -447,7 +442,7 @@ class ForceThreads {
   static void settle(napi_env env, napi_value, void* context, void* data) {
     std::unique_ptr<Errand> errand(static_cast<Errand*>(data));
     if (env == nullptr) return;
-    ForceThreads* self = static_cast<ForceThreads*>(context);
+    OwnThreads* self = static_cast<OwnThreads*>(context);
     self->under_way_ -= 1;
     if (self->under_way_ == 0) napi_unref_threadsafe_function(env, self->settle_);
     errand->settle(env);
@@ -455,7 +450,7 @@ class ForceThreads {
 
   // The environment ends: what was taken is carried out, and nobody will hear of it.
   static void end(void* data) {
-    ForceThreads* self = static_cast<ForceThreads*>(data);
+    OwnThreads* self = static_cast<OwnThreads*>(data);
     uv_mutex_lock(&self->mutex_);
     self->ended_ = true;
     uv_cond_broadcast(&self->came_);
@@ -473,19 +468,17 @@ class ForceThreads {
   // Under the mutex.
   uv_mutex_t mutex_;
   uv_cond_t came_;
-  Line forces_{kForcesMax};
-  Line writes_{kWritesMax};
-  Line syncs_{kSyncsMax};
+  Line lines_[kRanks] = {Line(3), Line(2), Line(2), Line(2)};
   size_t idle_ = 0;
   bool ended_ = false;
 };
 
-// On the threads for forces.
+// On the threads of our own.
 template <typename Work>
-Napi::Value on_force_thread(Napi::Env env, Rank rank, Answer answer, Work work,
+Napi::Value on_own_thread(Napi::Env env, Rank rank, Answer answer, Work work,
                             Napi::Array kept = Napi::Array()) {
   auto carry = [env, rank](std::unique_ptr<Errand> errand) {
-    env.GetInstanceData<ForceThreads>()->take(env, std::move(errand), rank);
+    env.GetInstanceData<OwnThreads>()->take(env, std::move(errand), rank);
   };
   return submit(env, carry, answer, std::move(work), kept);
 }
@@ -529,7 +522,7 @@ Napi::Value Pwritev(const Napi::CallbackInfo& info) {
   auto work = [fd, position, parts = std::move(buffers.parts)] {
     return write_all(fd, parts, position);
   };
-  return on_force_thread(info.Env(), Rank::kWrite, Answer::kResult, std::move(work), buffers.kept);
+  return on_own_thread(info.Env(), kWrite, Answer::kResult, std::move(work), buffers.kept);
 }
 
 Napi::Value PwritevThenFdatasync(const Napi::CallbackInfo& info) {
@@ -544,14 +537,14 @@ Napi::Value PwritevThenFdatasync(const Napi::CallbackInfo& info) {
     Outcome synced = make("fdatasync", [&] { return fdatasync(fd); });
     return synced.errnum == 0 ? written : synced;
   };
-  return on_force_thread(info.Env(), Rank::kForce, Answer::kResult, std::move(work), buffers.kept);
+  return on_own_thread(info.Env(), kForce, Answer::kResult, std::move(work), buffers.kept);
 }
 
 Napi::Value Fdatasync(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   int fd = arguments.fd(0);
   if (!arguments.ok()) return Napi::Value();
-  return on_force_thread(info.Env(), Rank::kSync, Answer::kNothing, [fd] {
+  return on_own_thread(info.Env(), kSync, Answer::kNothing, [fd] {
     return make("fdatasync", [fd] { return fdatasync(fd); });
   });
 }
@@ -669,9 +662,13 @@ Outcome list_directory(const char* path, std::string* json) {
   return outcome;
 }
 
-Outcome sync_directory(const char* path) {
+// Nothing happened if it could not be opened: `json` is null then.
+Outcome sync_directory(const char* path, std::string* json) {
   Outcome opened = make("open", [=] { return open(path, O_RDONLY | O_CLOEXEC); });
-  if (opened.errnum != 0) return opened;
+  if (opened.errnum != 0) {
+    *json = "null";
+    return {"open", 0, 0};
+  }
   int fd = static_cast<int>(opened.result);
   Outcome synced = make("fsync", [=] { return fsync(fd); });
   close(fd);
@@ -706,7 +703,7 @@ Outcome make_call(char letter, int number, const char* text, const char* more, s
     case 'u':
       return make("unlink", [=] { return unlink(text); });
     case 'd':
-      return sync_directory(text);
+      return sync_directory(text, json);
     case 'c':
       // Not again if it is interrupted: the number may be another file's by then.
       return {"close", 0, close(number) == 0 || errno == EINTR ? 0 : errno};
@@ -758,7 +755,7 @@ Napi::Value CallEach(const Napi::CallbackInfo& info) {
   if (!arguments.ok()) return Napi::Value();
   if (napi_create_promise(info.Env(), &deferred, &promise) != napi_ok) return Napi::Value();
   auto errand = std::make_unique<CallsErrand>(deferred, std::move(calls));
-  info.Env().GetInstanceData<ForceThreads>()->take(info.Env(), std::move(errand), Rank::kSync);
+  info.Env().GetInstanceData<OwnThreads>()->take(info.Env(), std::move(errand), kCall);
   return Napi::Value(info.Env(), promise);
 }
 
@@ -963,7 +960,7 @@ void add_raw(Napi::Object exports, const char* name, napi_callback call) {
 
 Napi::Object init(Napi::Env, Napi::Object exports) {
 #ifdef __linux__
-  exports.Env().SetInstanceData(new ForceThreads);
+  exports.Env().SetInstanceData(new OwnThreads);
   add<Pwritev>(exports, "pwritev");
   add<PwritevThenFdatasync>(exports, "pwritevThenFdatasync");
   add<Fdatasync>(exports, "fdatasync");

@@ -1,8 +1,11 @@
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import * as fs from "node:fs";
 import { cpSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { Worker } from "node:worker_threads";
 import t from "tap";
 import { loadNativeBinding } from "../lib/io/native_binding.ts";
 import { MessageStore, type StoreOptions } from "../lib/mod.ts";
@@ -600,3 +603,49 @@ t.test(
     }
   },
 );
+
+t.test("who asks for what is not there keeps nobody else waiting", async (t) => {
+  const { store } = await openStore(t, storePath(t));
+  await store.put({ topic: "T", body: Buffer.from("b") });
+  for (const [topic, offset] of [
+    ["T", 1],
+    ["none", 0],
+  ] as const) {
+    let told = false;
+    setTimeout(() => {
+      told = true;
+    }, 1);
+    const startedAt = performance.now();
+    while (!told && performance.now() - startedAt < 5000) await store.get({ topic, offset });
+    t.ok(told, topic);
+  }
+});
+
+t.test("a worker that ends leaves no lock behind", async (t) => {
+  const dir = storePath(t);
+  const script = `
+    import { parentPort, workerData } from "node:worker_threads";
+    (await import(workerData.tsx)).register();
+    const { MessageStore } = await import(workerData.module);
+    const store = await MessageStore.open(workerData.dir, workerData.options);
+    await store.put({ topic: "T", body: Buffer.from("b") });
+    parentPort.postMessage("put");
+    setInterval(() => undefined, 1000);`;
+  const module = pathToFileURL(join(import.meta.dirname, "../lib/mod.ts")).href;
+  const tsx = import.meta.resolve("tsx/esm/api");
+  const url = new URL(`data:text/javascript,${encodeURIComponent(script)}`);
+  const worker = new Worker(url, { workerData: { tsx, module, dir, options: SMALL } });
+  await once(worker, "message");
+  await worker.terminate();
+  const { store } = await openStore(t, dir);
+  t.equal(store.maxOffset("T", 0), 1);
+});
+
+t.test("messages are compared by their bytes", async (t) => {
+  const { store } = await openStore(t, storePath(t));
+  for (const body of ["a", "b"]) await store.put({ topic: "T", body: Buffer.from(body) });
+  const read = async (offset: number) =>
+    (await store.get({ topic: "T", offset, maxMessages: 1 })).messages[0];
+  t.strictSame(await read(0), await read(0));
+  t.notSame(await read(0), await read(1));
+});

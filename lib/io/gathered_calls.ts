@@ -1,11 +1,13 @@
 /**
- * Calls of files and directories, those together that are made in one stretch of JavaScript: for a store
- * of 10,000 queues the way to a thread and back takes longer than to open a file, to look at it and to
- * close it again. They go to the addon's threads, so the application keeps none of them waiting.
+ * Calls of files and directories. They go to the addon's threads, so the application keeps none of them
+ * waiting; and those that only look, if they are made in one stretch of JavaScript, go together: for a
+ * store of 10,000 queues the way to a thread and back takes longer than to open a file, to look at it and
+ * to close it again.
  *
  * @module
  */
 
+import { isMainThread } from "node:worker_threads";
 import type { FileStat } from "./file_system.ts";
 import type { NativeBinding } from "./native_binding.ts";
 import * as calls from "./node_calls.ts";
@@ -31,6 +33,8 @@ const SYSCALLS = {
   c: "close",
 } as const;
 type Letter = keyof typeof SYSCALLS;
+/** Those that go together. */
+const LOOKS = "osfrc";
 
 interface Asked {
   readonly call: string;
@@ -40,14 +44,21 @@ interface Asked {
 /** Without the addon each call goes its own way, to libuv's threads. Errors are those of Node. */
 export class GatheredCalls {
   readonly #native: Pick<NativeBinding, "callEach">;
+  readonly #ownsFiles: boolean;
   #asked: Asked[] = [];
 
-  constructor(native: Pick<NativeBinding, "callEach">) {
+  /**
+   * @param ownsFiles What is opened stays open until it is closed. Where it is not, in a worker, Node closes
+   *   what it has opened itself when the thread ends, a store's lock among it.
+   */
+  constructor(native: Pick<NativeBinding, "callEach">, ownsFiles = isMainThread) {
     this.#native = native;
+    this.#ownsFiles = ownsFiles;
   }
 
   /** @param flags `O_RDWR` and its like, from `fs.constants`. @returns The descriptor. */
   open(path: string, flags: number): Promise<number> {
+    if (!this.#ownsFiles) return calls.open(path, flags);
     return this.#make(["o", flags, path], () => calls.open(path, flags));
   }
 
@@ -59,12 +70,15 @@ export class GatheredCalls {
     return this.#make(["f", fd], () => calls.fstat(fd));
   }
 
-  readdir(path: string): Promise<readonly calls.ListedEntry[]> {
-    return this.#make(["r", 0, path], () => calls.readdir(path));
+  async readdir(path: string): Promise<calls.ListedEntry[]> {
+    const entries = await this.#make(["r", 0, path], () => calls.readdir(path));
+    return entries.sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   async ftruncate(fd: number, size: number): Promise<void> {
-    await this.#make(["t", fd, `${size}`], () => calls.ftruncate(fd, size));
+    const alone = () => calls.ftruncate(fd, size);
+    if (!Number.isSafeInteger(size) || size < 0) return alone();
+    await this.#make(["t", fd, `${size}`], alone);
   }
 
   async rename(from: string, to: string): Promise<void> {
@@ -88,6 +102,7 @@ export class GatheredCalls {
   }
 
   async close(fd: number): Promise<void> {
+    if (!this.#ownsFiles) return calls.close(fd);
     await this.#make(["c", fd], () => calls.close(fd));
   }
 
@@ -99,14 +114,20 @@ export class GatheredCalls {
     // For the system a path ends there: Node refuses it.
     if (texts.some((text) => text.includes("\0"))) return alone();
     const answer = await new Promise<unknown>((resolve) => {
-      const call = `${letter}${number} ${texts.join("\0")}\0`;
-      this.#asked.push({ call, answer: resolve });
+      const asked = { call: `${letter}${number} ${texts.join("\0")}\0`, answer: resolve };
+      if (!LOOKS.includes(letter)) {
+        // It may take its time, and nobody is to wait for it who only looks.
+        void this.#hop([asked]);
+        return;
+      }
+      this.#asked.push(asked);
       if (this.#asked.length === 1) process.nextTick(this.#send);
     });
-    if (answer === undefined) return alone();
+    if (answer === undefined || answer === null) return alone();
     if (typeof answer !== "number" || answer >= 0) return answer as T;
     const [path, dest] = letter === "t" ? [] : texts;
-    throw systemError(errorName(answer), SYSCALLS[letter], path, undefined, dest);
+    const error = systemError(errorName(answer), SYSCALLS[letter], path, undefined, dest);
+    throw Object.assign(error, { errno: answer });
   }
 
   readonly #send = (): void => {
@@ -120,8 +141,12 @@ export class GatheredCalls {
   };
 
   async #hop(asked: readonly Asked[]): Promise<void> {
-    const all = asked.map(({ call }) => call).join("");
-    const answers: readonly unknown[] = JSON.parse(await this.#native.callEach(all));
+    let answers: readonly unknown[] = [];
+    try {
+      answers = JSON.parse(await this.#native.callEach(asked.map(({ call }) => call).join("")));
+    } catch {
+      // No thread for it: each is made alone.
+    }
     for (const [i, { answer }] of asked.entries()) answer(answers[i]);
   }
 }

@@ -22,15 +22,14 @@ import { hasCode, systemError } from "./system_error.ts";
 export type MemoryAdvice = "hugepage" | "nohugepage" | "dontdump" | "populate_write" | "willneed";
 
 /**
- * The addon's calls, named and ordered as in the man pages. None has any policy: one system call
- * (or one write and one sync), its result, or Node's error. Those that return promises run on a
+ * The addon's calls, named and ordered as in the man pages. None has any policy: one system call (one
+ * write and one sync, or those that it is given), its result, or Node's error. Those that return promises run on a
  * thread and keep the buffers alive meanwhile; the others run at once where they are called. File
  * descriptors are not checked to be ours. Positions and lengths are bytes, 0 to 2^53 - 1.
  *
- * `pwritev`, `pwritevThenFdatasync`, `fdatasync` and `callEach` have the addon's own threads, at most seven
- * for the main thread of Node and for each worker: three for those that write and sync, which go first,
- * two for those that write, two for the others. The other calls run on libuv's threads, as those of
- * `node:fs` do.
+ * `pwritevThenFdatasync`, `fdatasync`, `pwritev` and `callEach` have the addon's own threads, for the main
+ * thread of Node and for each worker: at most three for the first, which go first, and two for each of
+ * the others. What else returns a promise runs on libuv's threads, as the calls of `node:fs` do.
  */
 export interface NativeBinding {
   /** At most 1024 buffers (`IOV_MAX`). @returns Bytes written. */
@@ -76,7 +75,7 @@ export interface NativeBinding {
    *   `m` renames the path to that behind it, which has a NUL of its own;
    *   `u` unlinks the path; `k` makes a directory, `x` removes one, `d` syncs one.
    * @returns What they answer, as a JSON array: 0 where nothing else is said, `errno` as a negative number
-   *   if the call failed.
+   *   if the call failed, `null` if the directory to be synced could not be opened.
    */
   callEach(calls: string): Promise<string>;
   /** `preadv2` with `RWF_NOWAIT`: bytes read, 0 at the end of the file, -1 for "it would wait". */

@@ -44,7 +44,7 @@ export interface NodeFileSystemOptions {
   readonly native?: NativeBinding | "off";
 }
 
-/** The system's own files. Holds no state: any number of them may be used side by side. */
+/** The system's own files. Any number of them may be used side by side. */
 export class NodeFileSystem implements FileSystem {
   readonly #native: NativeBinding;
   readonly #gathered: GatheredCalls;
@@ -112,7 +112,7 @@ export class NodeFileSystem implements FileSystem {
       // (EINVAL: fsync(2), "fd is bound to a special file which does not support synchronization").
       // It keeps its names in its own way, and no store of ours could do better. Anything else is
       // a directory that may not be durable.
-      if (!hasCode(error, "EINVAL", "ENOTSUP")) throw error;
+      if (!hasCode(error, "EINVAL", "ENOTSUP") || error.syscall !== "fsync") throw error;
     }
   }
 

@@ -4,7 +4,7 @@
  * @module
  */
 
-/** One of the four threads that libuv's pool has by default stays free for reads and for the log. */
+/** What waits for a device: more at once gain little, and without the addon libuv's pool has four threads. */
 const AT_ONCE = 3;
 /** What only looks at files goes to the threads together: see `gathered_calls.ts`. */
 export const LOOKS_AT_ONCE = 64;
@@ -29,6 +29,7 @@ export async function inParallel<T>(
     for (let next = iterator.next(); !failed && !next.done; next = iterator.next()) {
       try {
         if (++begun % PER_TURN === 0) await new Promise((resolve) => setImmediate(resolve));
+        if (failed) return;
         await action(next.value);
       } catch (error) {
         failed = true;

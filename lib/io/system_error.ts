@@ -21,6 +21,7 @@ const TEXTS: Readonly<Record<string, string>> = {
   EDQUOT: "disk quota exceeded",
   ENOLCK: "no locks available",
   EOPNOTSUPP: "operation not supported",
+  ESTALE: "stale file handle",
 };
 
 /** Node's own texts: it makes a new table at each call. */

@@ -87,7 +87,7 @@ export class RecordRun {
     const row = this.#row;
     const number = rows[row + TOPIC]!;
     if (number < 0) return undefined;
-    if (number >= this.#topics.length) this.#readTopic(number);
+    if (this.#topics[number] === undefined) this.#readTopic(number);
     return {
       topic: this.#topics[number]!,
       // Not as doubles.

@@ -377,10 +377,14 @@ class Scan {
     const { unitBytes } = this.#queue;
     const most = Math.min(WINDOW_RECORDS, this.#maxMessages - this.#count);
     const places: number[] = [];
+    let bytes = this.#bytes;
     for (let at = from; at < units.length && isUnit(units, at); at += unitBytes) {
       if (isFiller(units, at)) continue;
       if (this.#filter && !this.#mayPass(this.#filter, units, at)) continue;
-      places.push(unitOffset(units, at), unitSize(units, at));
+      const size = unitSize(units, at);
+      bytes += size;
+      if (places.length > 0 && bytes > this.#maxBytes) break;
+      places.push(unitOffset(units, at), size);
       if (places.length === most * 2) break;
     }
     return places;

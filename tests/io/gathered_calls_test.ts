@@ -3,6 +3,7 @@ import { join } from "node:path";
 import t from "tap";
 import { GatheredCalls } from "../../lib/io/gathered_calls.ts";
 import { loadNativeBinding, standIns } from "../../lib/io/native_binding.ts";
+import { systemError } from "../../lib/io/system_error.ts";
 import { rejection } from "../support/rejections.ts";
 
 const native = loadNativeBinding();
@@ -39,6 +40,47 @@ t.test("GatheredCalls go together if they come together, in at most two hops", a
   }
 });
 
+t.test("GatheredCalls that change something go at once, and alone", async (t) => {
+  const hops: string[] = [];
+  const gathered = new GatheredCalls({
+    callEach: async (text) => {
+      hops.push(text);
+      return `[${text.split("\0").slice(0, -1).fill("0")}]`;
+    },
+  });
+  await Promise.all([
+    gathered.close(1),
+    gathered.unlink("/a"),
+    gathered.close(2),
+    gathered.mkdir("/b"),
+  ]);
+  t.strictSame(hops, ["u0 /a\0", "k0 /b\0", "c1 \0c2 \0"]);
+});
+
+t.test("GatheredCalls are made alone where there is no thread for them", async (t) => {
+  const gathered = new GatheredCalls({
+    callEach: async () => {
+      throw systemError("EAGAIN", "pthread_create");
+    },
+  });
+  const path = join(t.testdir({ a: "abc" }), "a");
+  t.equal((await gathered.stat(path)).size, 3);
+  await gathered.unlink(path);
+  t.match(await rejection(gathered.stat(path)), { code: "ENOENT", syscall: "stat" });
+});
+
+t.test("GatheredCalls of a worker leave its files to Node", async () => {
+  const gathered = new GatheredCalls(
+    {
+      callEach: async () => {
+        throw new Error("not these");
+      },
+    },
+    false,
+  );
+  await gathered.close(await gathered.open("/dev/null", O_RDWR));
+});
+
 for (const [name, binding] of Object.entries({ "without the addon": standIns, native })) {
   const what = name === "native" ? "with the addon" : name;
   t.test(`GatheredCalls ${what}`, { skip: !binding && "it isn't loaded" }, async (t) => {
@@ -56,7 +98,10 @@ for (const [name, binding] of Object.entries({ "without the addon": standIns, na
       ]);
       t.equal(no, `ENOENT: no such file or directory, open '${missing}'`);
       t.equal(fs.fstatSync(fd).size, "plain".length);
-      t.strictSame(list.map(({ name }) => name).sort(), names.sort());
+      t.strictSame(
+        list.map(({ name }) => name),
+        names.sort(),
+      );
       const own = fs.statSync(join(root, "größer 数 😀"), { bigint: true });
       t.strictSame(found, {
         kind: "file",
@@ -154,7 +199,10 @@ for (const [name, binding] of Object.entries({ "without the addon": standIns, na
         ],
       );
       t.match(await rejection(gathered.rename(no, file)), { code: "ENOENT", path: no, dest: file });
-      t.match(await rejection(gathered.syncDirectory(no)), { code: "ENOENT" });
+      t.match(await rejection(gathered.syncDirectory(no)), { code: "ENOENT", syscall: "open" });
+      for (const size of [-1, 1.5, Number.NaN]) {
+        await rejection(gathered.ftruncate(fd, size));
+      }
       t.match(await rejection(gathered.stat("/dev/null\0/x")), { code: "ERR_INVALID_ARG_VALUE" });
       fs.closeSync(fd);
       t.equal(

@@ -240,8 +240,6 @@ t.test("NativeBinding", { skip: native === undefined && "the addon isn't loaded"
     t.strictSame(ends(`for (let i = 0; i < 50; i++) force(); process.exit(7)`), [7, ""]);
     t.strictSame(
       ends(`
-        for (let i = 0; i < 50; i++) addon.pwritev(fd, buffers, 0);
-        for (let i = 0; i < 50; i++) addon.callEach("s0 /dev/null\\0r0 /dev\\0");
         for (let i = 0; i < 50; i++) addon.fdatasync(fd);
         force().then(() => process.exit(7));`),
       [7, ""],
@@ -275,6 +273,8 @@ t.test("NativeBinding", { skip: native === undefined && "the addon isn't loaded"
       setInterval(() => {
         for (let i = 0; i < 50; i++) addon.pwritevThenFdatasync(fd, buffers, 0);
         for (let i = 0; i < 50; i++) addon.fdatasync(fd);
+        for (let i = 0; i < 50; i++) addon.pwritev(fd, buffers, 0);
+        for (let i = 0; i < 50; i++) addon.callEach("s0 /dev/null\\0r0 /dev\\0");
         for (let i = 0; i < 50; i++) addon.fdatasync(1_000_000).catch(() => {});
         for (let i = 0; i < 50; i++) addon.fallocate(1_000_000, "punch", 0, 1).catch(() => {});
         parentPort.postMessage("called");

@@ -39,3 +39,30 @@ t.test("inParallel() begins none after a failure, and waits for those under way"
   t.equal(begun, ended);
   t.ok(begun < 30, `${begun} begun`);
 });
+
+t.test(
+  "inParallel() lets the event loop have a turn, and begins none behind a failure in it",
+  async (t) => {
+    let turned = false;
+    let begun = 0;
+    setImmediate(() => {
+      turned = true;
+    });
+    await inParallel(Array.from({ length: 300 }), async () => {
+      begun++;
+    });
+    t.ok(turned);
+    t.equal(begun, 300);
+    const items: number[] = [];
+    const all = inParallel(
+      Array.from({ length: 300 }, (_, i) => i),
+      async (i) => {
+        items.push(i);
+        if (i === 100) throw new Error("item 100");
+      },
+      64,
+    );
+    await t.rejects(all, { message: "item 100" });
+    t.notOk(items.includes(99), "it was to wait for a turn");
+  },
+);
