@@ -166,6 +166,22 @@ t.test("NativeBinding", { skip: native === undefined && "the addon isn't loaded"
     fs.closeSync(sink);
   });
 
+  t.test("calls that hang keep no force, sync or write waiting", async (t) => {
+    const root = t.testdir();
+    const pipe = join(root, "pipe");
+    spawnSync("mkfifo", [pipe]);
+    // Each of these takes a thread until somebody writes.
+    const hanging = Array.from({ length: 4 }, () => addon.callEach(`o0 ${pipe}\0`));
+    const fd = fs.openSync(join(root, "a"), "w+");
+    t.equal(await addon.pwritevThenFdatasync(fd, [Buffer.alloc(3)], 0), 3);
+    t.equal(await addon.pwritev(fd, [Buffer.alloc(4)], 3), 4);
+    await addon.fdatasync(fd);
+    t.equal(fs.fstatSync(fd).size, 7);
+    const writer = fs.openSync(pipe, "r+");
+    for (const opened of await Promise.all(hanging)) fs.closeSync(JSON.parse(opened)[0]);
+    for (const open of [fd, writer]) fs.closeSync(open);
+  });
+
   t.test("pwritevThenFdatasync() overtakes every fdatasync() that waits", async (t) => {
     const fd = fs.openSync(join(t.testdir(), "a"), "w+");
     fs.writeSync(fd, "a");
