@@ -24,6 +24,9 @@ export function writeInt64(target: Uint8Array, at: number, value: number): void 
   writeInt32(target, at + 4, value >>> 0);
 }
 
+/** Memory that stays where it is for a view that is kept: a piece of the log has half as much. */
+const KEPT_BYTES_MAX = 1024 * 1024;
+
 let viewed: Uint8Array | undefined;
 let view: DataView;
 let viewedBefore: Uint8Array | undefined;
@@ -31,11 +34,14 @@ let viewBefore: DataView;
 
 /**
  * A view of the bytes, for many reads or writes: V8 makes each of its calls a single load or store. Two
- * are kept: who reads a queue looks at units and records in turn.
+ * are kept, but those of much memory: who reads a queue looks at units and records in turn.
  */
 export function viewOf(target: Uint8Array): DataView {
   if (target === viewed) return view;
   if (target === viewedBefore) return viewBefore;
+  if (target.buffer.byteLength > KEPT_BYTES_MAX) {
+    return new DataView(target.buffer, target.byteOffset, target.length);
+  }
   viewedBefore = viewed;
   viewBefore = view;
   viewed = target;
