@@ -265,14 +265,13 @@ class ErrandOf final : public Errand {
 // Not with Napi::Promise::Deferred: it can't say that there is no promise, as in a worker thread
 // that is being terminated.
 //
-// kept: what must not be collected before the work is done.
-template <typename Carry, typename Work>
-Napi::Value submit(Napi::Env env, Carry carry, Answer answer, Work work,
-                   Napi::Array kept = Napi::Array()) {
+// parts: what the errand is made of, besides its promise.
+template <typename Kind, typename Carry, typename... Parts>
+Napi::Value submit(Napi::Env env, Carry carry, Parts&&... parts) {
   napi_deferred deferred;
   napi_value promise;
   if (napi_create_promise(env, &deferred, &promise) != napi_ok) return Napi::Value();
-  carry(std::make_unique<ErrandOf<Work>>(deferred, answer, kept, std::move(work)));
+  carry(std::make_unique<Kind>(deferred, std::forward<Parts>(parts)...));
   return Napi::Value(env, promise);
 }
 
@@ -295,7 +294,7 @@ Napi::Value on_pool(Napi::Env env, Answer answer, Work work) {
   auto carry = [env](std::unique_ptr<Errand> errand) {
     (new PoolErrand(env, std::move(errand)))->Queue();
   };
-  return submit(env, carry, answer, std::move(work));
+  return submit<ErrandOf<Work>>(env, carry, answer, Napi::Array(), std::move(work));
 }
 
 // Errands that wait, the first one first, and how many are being run.
@@ -474,13 +473,17 @@ class OwnThreads {
 };
 
 // On the threads of our own.
-template <typename Work>
-Napi::Value on_own_thread(Napi::Env env, Rank rank, Answer answer, Work work,
-                            Napi::Array kept = Napi::Array()) {
-  auto carry = [env, rank](std::unique_ptr<Errand> errand) {
+auto own_thread(Napi::Env env, Rank rank) {
+  return [env, rank](std::unique_ptr<Errand> errand) {
     env.GetInstanceData<OwnThreads>()->take(env, std::move(errand), rank);
   };
-  return submit(env, carry, answer, std::move(work), kept);
+}
+
+// kept: what must not be collected before the work is done.
+template <typename Work>
+Napi::Value on_own_thread(Napi::Env env, Rank rank, Answer answer, Work work,
+                          Napi::Array kept = Napi::Array()) {
+  return submit<ErrandOf<Work>>(env, own_thread(env, rank), answer, kept, std::move(work));
 }
 
 // The buffers of a write.
@@ -750,13 +753,8 @@ class CallsErrand final : public Errand {
 Napi::Value CallEach(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   std::string calls = arguments.text(0);
-  napi_deferred deferred;
-  napi_value promise;
   if (!arguments.ok()) return Napi::Value();
-  if (napi_create_promise(info.Env(), &deferred, &promise) != napi_ok) return Napi::Value();
-  auto errand = std::make_unique<CallsErrand>(deferred, std::move(calls));
-  info.Env().GetInstanceData<OwnThreads>()->take(info.Env(), std::move(errand), kCall);
-  return Napi::Value(info.Env(), promise);
+  return submit<CallsErrand>(info.Env(), own_thread(info.Env(), kCall), std::move(calls));
 }
 
 #endif  // __linux__

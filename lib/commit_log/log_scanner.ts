@@ -48,6 +48,13 @@ export type ScanStep =
 /** After a step: nothing to go on, `"stop"`, or the offset to go on at after a bad place. */
 export type ScanAnswer = undefined | "stop" | PhysicalOffset;
 
+/** What the caller of {@linkcode scanLog} wants. */
+interface Scan {
+  readonly options: RecordCheckOptions;
+  readonly visit: (step: ScanStep) => ScanAnswer;
+  readonly visitPlain: ((request: QueueRequest) => ScanAnswer) | undefined;
+}
+
 /**
  * Visits what lies in the log from `from` on, until the visitor stops it, a bad place is not
  * answered with an offset, or the files end.
@@ -66,6 +73,7 @@ export async function scanLog(
   visit: (step: ScanStep) => ScanAnswer,
   visitPlain?: (request: QueueRequest) => ScanAnswer,
 ): Promise<PhysicalOffset> {
+  const scan = { options, visit, visitPlain };
   let offset = from;
   for (;;) {
     const segment = segments.find(offset);
@@ -77,7 +85,7 @@ export async function scanLog(
       offset = next.start;
       continue;
     }
-    const end = await scanSegment(segments, segment, offset, options, visit, visitPlain);
+    const end = await scanSegment(segments, segment, offset, scan);
     if (end !== segment.start + segment.size) return end;
     offset = end;
   }
@@ -88,13 +96,11 @@ async function scanSegment(
   segments: SegmentQueue,
   segment: Segment,
   from: PhysicalOffset,
-  options: RecordCheckOptions,
-  visit: (step: ScanStep) => ScanAnswer,
-  visitPlain?: (request: QueueRequest) => ScanAnswer,
+  scan: Scan,
 ): Promise<PhysicalOffset> {
   const pieces = new LogPieces(segments, segment, PIECE_BYTES);
   try {
-    return await scanPieces(pieces, segment, from, options, visit, visitPlain);
+    return await scanPieces(pieces, segment, from, scan);
   } finally {
     await pieces.close();
   }
@@ -104,10 +110,9 @@ async function scanPieces(
   pieces: LogPieces,
   segment: Segment,
   from: PhysicalOffset,
-  options: RecordCheckOptions,
-  visit: (step: ScanStep) => ScanAnswer,
-  visitPlain?: (request: QueueRequest) => ScanAnswer,
+  scan: Scan,
 ): Promise<PhysicalOffset> {
+  const { options, visit } = scan;
   const run = new RecordRun();
   const fileEnd = segment.start + segment.size;
   let offset = from;
@@ -125,7 +130,7 @@ async function scanPieces(
     }
     const { bytes } = pieces;
     const at = offset - pieces.offset;
-    const { passed, stopped } = visitRun(run, bytes, at, offset, options, visit, visitPlain);
+    const { passed, stopped } = visitRun(run, bytes, at, offset, scan);
     offset += passed;
     if (stopped) return offset;
     if (passed > 0) {
@@ -172,9 +177,7 @@ function visitRun(
   bytes: Buffer,
   start: number,
   startOffset: PhysicalOffset,
-  options: RecordCheckOptions,
-  visit: (step: ScanStep) => ScanAnswer,
-  visitPlain?: (request: QueueRequest) => ScanAnswer,
+  { options, visit, visitPlain }: Scan,
 ): { readonly passed: number; readonly stopped: boolean } {
   for (let passed = 0; ; ) {
     const at = start + passed;

@@ -23,9 +23,9 @@ export type MemoryAdvice = "hugepage" | "nohugepage" | "dontdump" | "populate_wr
 
 /**
  * The addon's calls, named and ordered as in the man pages. None has any policy: one system call (one
- * write and one sync, or those that it is given), its result, or Node's error. Those that return promises run on a
- * thread and keep the buffers alive meanwhile; the others run at once where they are called. File
- * descriptors are not checked to be ours. Positions and lengths are bytes, 0 to 2^53 - 1.
+ * write and one sync, or those that it is given), its result, or Node's error. Those that return
+ * promises run on a thread and keep the buffers alive meanwhile; the others run at once where they are
+ * called. File descriptors are not checked to be ours. Positions and lengths are bytes, 0 to 2^53 - 1.
  *
  * `pwritevThenFdatasync`, `fdatasync`, `pwritev` and `callEach` have the addon's own threads, for the main
  * thread of Node and for each worker: at most three for the first, which go first, and two for each of

@@ -332,7 +332,7 @@ class Scan {
       }
       const fault = this.#faultOf(start, offset, size);
       if (fault) return this.#stopAt(queueOffset, fault);
-      const message = new StoredMessage(this.#window.bytes, start, start + size);
+      const message = new StoredMessage(this.#window.bytes.subarray(start, start + size));
       if (!this.#isOwn(message, start, queueOffset)) {
         // A unit of the schedule topic has no room for the mark: it tells a time.
         const mayBeLost = isMarkedLost(units, at) || this.#queue.topic === SCHEDULE_TOPIC;
