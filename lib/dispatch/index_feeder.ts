@@ -108,16 +108,16 @@ export class IndexFeeder {
 
   /** A record has become readable; the next one by the order of the log. */
   dispatched(request: DispatchRequest): void {
+    if (!this.#live) {
+      this.start();
+      return;
+    }
     const { index } = this.#context;
+    this.#indexed = request.physicalOffset + request.size;
+    if (!index.add(request)) return;
     const { unwrittenBytes } = index;
     if (unwrittenBytes >= COMMIT_BYTES) this.#commit();
     if (unwrittenBytes >= UNWRITTEN_BYTES_MAX) this.#live = false;
-    if (this.#live) {
-      index.add(request);
-      this.#indexed = request.physicalOffset + request.size;
-    } else {
-      this.start();
-    }
   }
 
   /** Begins to read what is behind, if anything is. */

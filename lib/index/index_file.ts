@@ -39,6 +39,7 @@ import {
   secondsSince,
   slotPosition,
 } from "./index_format.ts";
+import type { HashedKeys } from "./key_batch.ts";
 
 /** What index files need of their store. */
 export interface IndexFileContext {
@@ -63,6 +64,14 @@ const PAGES_AT_ONCE = 64;
 /** What is read at once where a file is read as a whole: its check takes well below a millisecond. */
 const PIECE_BYTES = 64 * 1024;
 
+/** Written chunks that are kept for the next entries: fresh memory costs more than the entries themselves. */
+const SPARE_CHUNKS_MAX = 16;
+
+interface Chunk {
+  readonly bytes: Buffer;
+  readonly view: DataView;
+}
+
 /** What a file that is being written has in memory. */
 interface Working {
   /** Header and slots, as they are to be in the file. */
@@ -71,8 +80,9 @@ interface Working {
   /** By page of the front: 1 if the file's one differs. */
   readonly changed: Uint8Array;
   /** Entries from number `firstChunk * CHUNK_ENTRIES` on. */
-  readonly chunks: { readonly bytes: Buffer; readonly view: DataView }[];
+  readonly chunks: Chunk[];
   firstChunk: number;
+  readonly spare: Chunk[];
   /** Entries below are in the file. */
   written: number;
 }
@@ -125,29 +135,46 @@ export class IndexFile {
     return (this.header.count - this.#working.written) * ENTRY_BYTES;
   }
 
-  /** Inserts a key (`IndexFile.putKey`). The file must be writable. */
-  put(hash: number, offset: PhysicalOffset, storeTimestamp: number): void {
+  /**
+   * Inserts keys, until the file is full (`IndexFile.putKey`). It must be writable.
+   *
+   * @param from The first of them.
+   * @returns The first one that has no room.
+   */
+  put({ length, hashes, offsets, timestamps }: HashedKeys, from: number): number {
     const working = this.#working as Working;
+    const { view, changed } = working;
     const { header } = this;
-    const number = header.count;
-    const position = slotPosition(hash % this.#context.shape.slots);
-    const previous = working.view.getInt32(position);
-    // The first entry of a follow-up file counts from the preset begin, as in RocketMQ.
-    const seconds = secondsSince(header.beginTimestamp, storeTimestamp);
-    const chunk = Math.floor(number / CHUNK_ENTRIES) - working.firstChunk;
-    const target = working.chunks[chunk] ?? addChunk(working);
-    const at = (number % CHUNK_ENTRIES) * ENTRY_BYTES;
-    encodeEntry(target.view, at, hash, offset, seconds, previous);
-    working.view.setInt32(position, number);
-    working.changed[Math.floor(position / PAGE_BYTES)] = 1;
-    if (number === FIRST_ENTRY) {
-      header.beginPhysicalOffset = offset;
-      header.beginTimestamp = storeTimestamp;
+    const { slots, entries } = this.#context.shape;
+    let number = header.count;
+    let { usedSlots, beginTimestamp } = header;
+    const end = Math.min(length, from + entries - number);
+    for (let key = from; key < end; ) {
+      const target = chunkOf(working, number);
+      let at = (number % CHUNK_ENTRIES) * ENTRY_BYTES;
+      const stop = Math.min(end, key + CHUNK_ENTRIES - (number % CHUNK_ENTRIES));
+      for (; key < stop; key++, number++, at += ENTRY_BYTES) {
+        const hash = hashes[key]!;
+        const timestamp = timestamps[key]!;
+        const position = slotPosition(hash % slots);
+        const previous = view.getInt32(position);
+        // The first entry of a follow-up file counts from the preset begin, as in RocketMQ.
+        const seconds = secondsSince(beginTimestamp, timestamp);
+        encodeEntry(target, at, hash, offsets[key]!, seconds, previous);
+        view.setInt32(position, number);
+        changed[Math.floor(position / PAGE_BYTES)] = 1;
+        if (previous === 0) usedSlots++;
+        if (number === FIRST_ENTRY) beginTimestamp = timestamp;
+      }
     }
-    if (previous === 0) header.usedSlots++;
-    header.count = number + 1;
-    header.endPhysicalOffset = offset;
-    header.endTimestamp = storeTimestamp;
+    if (end === from) return from;
+    if (header.count === FIRST_ENTRY) header.beginPhysicalOffset = offsets[from]!;
+    header.beginTimestamp = beginTimestamp;
+    header.usedSlots = usedSlots;
+    header.count = number;
+    header.endPhysicalOffset = offsets[end - 1]!;
+    header.endTimestamp = timestamps[end - 1]!;
+    return end;
   }
 
   /** Number of the newest entry in the slot of a hash; 0 without one. */
@@ -190,7 +217,7 @@ export class IndexFile {
         const chunk = Math.floor(number / CHUNK_ENTRIES);
         const stop = Math.min(end, (chunk + 1) * CHUNK_ENTRIES);
         const start = chunk * CHUNK_ENTRIES;
-        const { bytes } = working.chunks[chunk - working.firstChunk] as { bytes: Buffer };
+        const { bytes } = working.chunks[chunk - working.firstChunk] as Chunk;
         // What is appended meanwhile lies behind.
         buffers.push(bytes.subarray((number - start) * ENTRY_BYTES, (stop - start) * ENTRY_BYTES));
         number = stop;
@@ -200,7 +227,8 @@ export class IndexFile {
       );
       working.written = end;
       const keptFrom = Math.floor(end / CHUNK_ENTRIES);
-      working.chunks.splice(0, keptFrom - working.firstChunk);
+      working.spare.push(...working.chunks.splice(0, keptFrom - working.firstChunk));
+      working.spare.splice(SPARE_CHUNKS_MAX);
       working.firstChunk = keptFrom;
     }
   }
@@ -419,14 +447,20 @@ function working({ slots }: IndexShape, next: number): Working {
     view: new DataView(front.buffer, front.byteOffset, front.length),
     changed: new Uint8Array(Math.ceil(front.length / PAGE_BYTES)),
     chunks: [],
+    spare: [],
     firstChunk: Math.floor(next / CHUNK_ENTRIES),
     written: next,
   };
 }
 
-function addChunk(state: Working): Working["chunks"][number] {
+/** The memory of an entry that is written next. */
+function chunkOf(state: Working, number: number): DataView {
+  const chunk = Math.floor(number / CHUNK_ENTRIES) - state.firstChunk;
+  if (chunk === state.chunks.length) state.chunks.push(state.spare.pop() ?? newChunk());
+  return (state.chunks[chunk] as Chunk).view;
+}
+
+function newChunk(): Chunk {
   const bytes = Buffer.allocUnsafeSlow(CHUNK_BYTES);
-  const chunk = { bytes, view: new DataView(bytes.buffer, 0, CHUNK_BYTES) };
-  state.chunks.push(chunk);
-  return chunk;
+  return { bytes, view: new DataView(bytes.buffer, 0, CHUNK_BYTES) };
 }

@@ -12,7 +12,6 @@ import { removeFile } from "../io/directory.ts";
 import { OneAtATime } from "../io/one_at_a_time.ts";
 import type { DispatchRequest } from "../message/dispatch_request.ts";
 import { javaStringHash } from "../message/java_string.ts";
-import { TRANSACTION_ROLLBACK_TYPE } from "../message/sys_flag.ts";
 import type { PhysicalOffset } from "../units.ts";
 import { IndexFile, type IndexFileContext } from "./index_file.ts";
 import {
@@ -25,14 +24,8 @@ import {
   headerBehind,
   indexName,
 } from "./index_format.ts";
+import { KeyBatch } from "./key_batch.ts";
 import { keyHash, topicHash } from "./key_hash.ts";
-
-/** Key text of a tag, between topic and tag (RocketMQ 5.4: index type "T"). */
-export const TAG_KEY_PREFIX = "T#";
-
-/** Topics whose hash is kept. */
-const TOPICS_MAX = 1024;
-const SPACE = 32;
 
 /** What to look for. */
 export interface IndexSearch {
@@ -76,10 +69,8 @@ export class KeyIndex {
   readonly #context: IndexFileContext;
   /** The oldest first. */
   #files: readonly IndexFile[] = [];
-  readonly #topics = new Map<string, number>();
-  /** The record whose keys are being inserted, and which of them are there. */
-  #request: DispatchRequest | undefined;
-  #done: ReadonlySet<number> | undefined;
+  /** Keys that are in no file yet: whoever looks at the files puts them in first. */
+  readonly #batch = new KeyBatch();
   /** One write after the other. */
   readonly #work = new OneAtATime();
 
@@ -94,11 +85,13 @@ export class KeyIndex {
     return this.#work.run(async () => {
       const loaded = await load();
       this.#files = loaded.files;
+      this.#batch.clear();
       return loaded;
     });
   }
 
   get files(): readonly IndexFileFacts[] {
+    this.#insert();
     return this.#files.map(({ name, header }) => ({ name, ...header }));
   }
 
@@ -109,7 +102,7 @@ export class KeyIndex {
 
   /** Bytes of entries that are in memory only. */
   get unwrittenBytes(): number {
-    let bytes = 0;
+    let bytes = this.#batch.length * ENTRY_BYTES;
     for (let i = this.#files.length - 1; i >= 0; i--) {
       const file = this.#files[i] as IndexFile;
       if (!file.isDirty) break;
@@ -119,23 +112,25 @@ export class KeyIndex {
   }
 
   /**
-   * Inserts the keys of a record: `UNIQ_KEY`, each word of `KEYS`, and the tag, in this order
-   * (`IndexService.buildIndex`). Records come in the order of the log.
+   * Takes the keys of a record. Records come in the order of the log.
    *
    * @param done Hashes of this record's keys that are there already.
+   * @returns Whether the memory that entries take has changed.
    */
-  add(request: DispatchRequest, done?: ReadonlySet<number>): void {
-    this.#request = request;
-    this.#done = done;
-    this.#forEachKey(request, this.#put);
-    this.#done = undefined;
+  add(request: DispatchRequest, done?: ReadonlySet<number>): boolean {
+    if (done) this.#insert();
+    this.#batch.add(request);
+    if (!done && !this.#batch.isFull) return false;
+    this.#insert(done);
+    return true;
   }
 
   /** The hashes of a record's keys. */
   hashesOf(request: DispatchRequest): Set<number> {
-    const hashes = new Set<number>();
-    this.#forEachKey(request, (hash) => hashes.add(hash));
-    return hashes;
+    const batch = new KeyBatch();
+    batch.add(request);
+    const { hashes, length } = batch.hashed();
+    return new Set(hashes.subarray(0, length));
   }
 
   /**
@@ -148,6 +143,7 @@ export class KeyIndex {
    * @throws {StoreError} `STORE_IO`.
    */
   async *search(search: IndexSearch): AsyncGenerator<IndexHit, void, void> {
+    this.#insert();
     const { begin, at } = search;
     const hash = keyHash(javaStringHash(search.key, topicHash(search.topic)));
     const files = this.#files;
@@ -223,6 +219,7 @@ export class KeyIndex {
   /** Writes what is in memory to the files; full files are made durable. */
   commit(): Promise<void> {
     return this.#work.run(async () => {
+      this.#insert();
       for (const file of this.#dirtyFiles()) {
         if (file.isFull) await file.force();
         else await file.commit();
@@ -237,12 +234,14 @@ export class KeyIndex {
    */
   force(): Promise<void> {
     return this.#work.run(async () => {
+      this.#insert();
       for (const file of this.#dirtyFiles()) await file.force();
     });
   }
 
   /** What the checkpoint is to say once all is durable, of an index that covers the log up to `end`. */
   mark(end: PhysicalOffset): IndexMark {
+    this.#insert();
     const newest = this.#files.at(-1);
     const full = this.#files.findLast((file) => file.isFull);
     return {
@@ -285,47 +284,25 @@ export class KeyIndex {
     return expired.map(({ name }) => name);
   }
 
-  /** Visits the hash of each key, in the order in which they are inserted. */
-  #forEachKey(request: DispatchRequest, visit: (hash: number) => void): void {
-    const { keys, uniqKey, tags } = request;
-    if (keys === undefined && uniqKey === undefined && tags === undefined) return;
-    if ((request.sysFlag & TRANSACTION_ROLLBACK_TYPE) === TRANSACTION_ROLLBACK_TYPE) return;
-    const topic = this.#topicHash(request.topic);
-    if (uniqKey !== undefined) visit(keyHash(javaStringHash(uniqKey, topic)));
-    if (keys !== undefined) {
-      let start = 0;
-      for (let i = 0; i <= keys.length; i++) {
-        if (i < keys.length && keys.charCodeAt(i) !== SPACE) continue;
-        if (i > start) visit(keyHash(javaStringHash(keys, topic, start, i)));
-        start = i + 1;
+  /**
+   * Puts the keys into the newest file, and into files behind it once that is full.
+   *
+   * @param done Hashes of keys that are there already.
+   */
+  #insert(done?: ReadonlySet<number>): void {
+    if (this.#batch.length === 0) return;
+    const keys = this.#batch.hashed(done);
+    this.#batch.clear();
+    for (let next = 0; next < keys.length; ) {
+      let file = this.#files.at(-1);
+      if (!file?.isWritable) {
+        const name = indexName(keys.timestamps[next]!, file?.name);
+        file = new IndexFile(this.#context, name, headerBehind(file?.header), false);
+        // A search that is under way keeps the list that it has.
+        this.#files = [...this.#files, file];
       }
+      next = file.put(keys, next);
     }
-    if (tags !== undefined && tags !== "") {
-      visit(keyHash(javaStringHash(tags, javaStringHash(TAG_KEY_PREFIX, topic))));
-    }
-  }
-
-  readonly #put = (hash: number): void => {
-    if (this.#done?.has(hash)) return;
-    const { physicalOffset, storeTimestamp } = this.#request as DispatchRequest;
-    let file = this.#files.at(-1);
-    if (!file?.isWritable) {
-      const name = indexName(storeTimestamp, file?.name);
-      file = new IndexFile(this.#context, name, headerBehind(file?.header), false);
-      // A search that is under way keeps the list that it has.
-      this.#files = [...this.#files, file];
-    }
-    file.put(hash, physicalOffset, storeTimestamp);
-  };
-
-  #topicHash(topic: string): number {
-    let hash = this.#topics.get(topic);
-    if (hash === undefined) {
-      hash = topicHash(topic);
-      if (this.#topics.size >= TOPICS_MAX) this.#topics.clear();
-      this.#topics.set(topic, hash);
-    }
-    return hash;
   }
 
   #dirtyFiles(): IndexFile[] {

@@ -8,7 +8,8 @@
  */
 
 import { StoreError } from "../errors.ts";
-import { type IndexPlace, type KeyIndex, TAG_KEY_PREFIX } from "../index/key_index.ts";
+import { TAG_KEY_PREFIX } from "../index/key_batch.ts";
+import type { IndexPlace, KeyIndex } from "../index/key_index.ts";
 import {
   KEY_SEPARATOR,
   PROPERTY_KEYS,
