@@ -175,14 +175,20 @@ export class CommitLog {
    *
    * @param records Of one queue, each small enough for a file.
    * @param size Sum of their sizes.
+   * @param now Wall time in ms.
    * @returns Where they are, or what they have to wait for; then nothing has happened.
    */
-  append(records: readonly OutgoingRecord[], size: number, queue: QueueCursor): Appended | Blocked {
+  append(
+    records: readonly OutgoingRecord[],
+    size: number,
+    queue: QueueCursor,
+    now: number,
+  ): Appended | Blocked {
     const blocked = this.#place(size);
     if (blocked) return blocked;
     const segment = this.segments.last as Segment;
     const { wrote } = this.pipeline;
-    const storeTimestamp = Math.max(this.#context.clock.now(), this.#lastStoreTimestamp);
+    const storeTimestamp = Math.max(now, this.#lastStoreTimestamp);
     const { target, at } = this.#buffer.room(segment, wrote - segment.start, size);
     const counts = takesQueueOffset((records[0] as OutgoingRecord).sysFlag);
     const firstQueueOffset = counts ? queue.nextOffset : 0;

@@ -9,7 +9,7 @@ import type { QueueRequest } from "../message/dispatch_request.ts";
 import { isInnerBatch } from "../message/inner_batch.ts";
 import { INNER_BATCH_MAX } from "../message/outgoing_record.ts";
 import type { QueueOffset } from "../units.ts";
-import { BatchQueue } from "./batch_queue.ts";
+import type { BatchQueue } from "./batch_queue.ts";
 import type { ConsumeQueue } from "./consume_queue.ts";
 
 export type MessageQueue = ConsumeQueue | BatchQueue;
@@ -19,7 +19,7 @@ export function messagesIn(
   queue: MessageQueue,
   { sysFlag, batchSize }: Pick<QueueRequest, "sysFlag" | "batchSize">,
 ): number {
-  if (!(queue instanceof BatchQueue) || !isInnerBatch(sysFlag)) return 1;
+  if (queue.queueType !== "BatchCQ" || !isInnerBatch(sysFlag)) return 1;
   return batchSize >= 1 && batchSize <= INNER_BATCH_MAX ? batchSize : 1;
 }
 
@@ -30,7 +30,7 @@ export function appendRecord(
   request: QueueRequest,
 ): "appended" | "known" | "gap" {
   const { physicalOffset, size, tagsCode, storeTimestamp } = request;
-  if (!(queue instanceof BatchQueue)) {
+  if (queue.queueType !== "BatchCQ") {
     return queue.append(offset, physicalOffset, size, tagsCode, storeTimestamp);
   }
   const messages = messagesIn(queue, request);

@@ -12,6 +12,7 @@ import type { DeletedTopics } from "../checkpoint/deleted_topics.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import { appendRecord } from "../consume_queue/message_queue.ts";
 import { StoreError } from "../errors.ts";
+import { Fifo } from "../io/fifo.ts";
 import type { DispatchRequest, QueueRequest } from "../message/dispatch_request.ts";
 import { takesQueueOffset } from "../message/sys_flag.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
@@ -46,8 +47,7 @@ export interface DispatcherContext {
 
 export class Dispatcher {
   readonly #context: DispatcherContext;
-  #pending: DispatchRequest[] = [];
-  #head = 0;
+  readonly #pending = new Fifo<DispatchRequest>();
   /** Of the newest record that is in its queue. */
   #offset: PhysicalOffset;
   #end: PhysicalOffset;
@@ -84,7 +84,7 @@ export class Dispatcher {
   /** Dispatches every noted record that ends at `visible` or before it. */
   advance(visible: PhysicalOffset): void {
     while (!this.#failure) {
-      const request = this.#pending[this.#head];
+      const request = this.#pending.first;
       if (!request) break;
       const end = request.physicalOffset + request.size;
       if (end > visible) break;
@@ -92,7 +92,7 @@ export class Dispatcher {
       const { queues, multiDispatch } = this.#context;
       const entries = unusualQueuesOf(request, multiDispatch, queues.deleted);
       if (!(entries ? this.#appendAll(request, entries) : this.#appendOwn(request))) return;
-      this.#head++;
+      this.#pending.shift();
       this.#offset = request.physicalOffset;
       this.#end = end;
       this.#storeTimestamp = request.storeTimestamp;
@@ -104,13 +104,6 @@ export class Dispatcher {
       } else if (takesQueueOffset(request.sysFlag)) {
         arrived(request.topic, request.queueId, request.queueOffset, request);
       }
-    }
-    if (this.#head === this.#pending.length) {
-      this.#pending = [];
-      this.#head = 0;
-    } else if (this.#head > 4096) {
-      this.#pending.splice(0, this.#head);
-      this.#head = 0;
     }
   }
 

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { performance } from "node:perf_hooks";
+
 /** A timer that was set. */
 export interface Timer {
   /** Stops it; nothing happens if it has fired. */

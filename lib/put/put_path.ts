@@ -108,9 +108,10 @@ export class PutPath {
         const isInner = isInnerBatch(message.sysFlag ?? 0);
         refuseIf(brokerViolation(message, isInner && this.#context.queues.isBatch(message.topic)));
       }
-      const record = prepareRecord(message, this.#defaults());
+      const defaults = this.#defaults();
+      const record = prepareRecord(message, defaults);
       refuseIf(storeViolation(record, this.#limits));
-      return this.#append([record], record.wait);
+      return this.#append([record], record.wait, defaults.now);
     } catch (error) {
       return this.#refused(error);
     }
@@ -120,18 +121,19 @@ export class PutPath {
     try {
       this.#admit(refusal);
       if (this.#options.brokerChecks) refuseIf(batchViolation(batch));
+      const defaults = this.#defaults();
       if (wantsInnerBatch(batch) && this.#context.queues.isBatch(batch.topic)) {
-        const record = prepareRecord(innerBatchOf(batch), this.#defaults());
+        const record = prepareRecord(innerBatchOf(batch), defaults);
         refuseIf(storeViolation(record, this.#limits));
-        return this.#append([record], record.wait);
+        return this.#append([record], record.wait, defaults.now);
       }
-      const records = prepareBatch(batch, this.#defaults());
+      const records = prepareBatch(batch, defaults);
       if (isInnerBatch(records[0]?.sysFlag ?? 0)) {
         const reason = "sysFlag says inner batch, which is one record: give it a UNIQ_KEY";
         refuseIf({ status: "MESSAGE_ILLEGAL", reason });
       }
       refuseIf(storeViolation(records, this.#limits));
-      return this.#append(records, records[0]?.wait ?? true);
+      return this.#append(records, records[0]?.wait ?? true, defaults.now);
     } catch (error) {
       return this.#refused(error);
     }
@@ -194,7 +196,8 @@ export class PutPath {
     };
   }
 
-  #append(records: readonly OutgoingRecord[], wait: boolean): Promise<PutResult> {
+  /** @param now Wall time in ms. */
+  #append(records: readonly OutgoingRecord[], wait: boolean, now: number): Promise<PutResult> {
     const [first] = records as readonly [OutgoingRecord];
     const lightNames = this.#lightQueuesOf(records);
     if (isInnerBatch(first.sysFlag)) refuseIf(this.#innerBatchViolation(first));
@@ -208,7 +211,7 @@ export class PutPath {
     // Behind others it waits for whatever they wait for.
     let blocked: Blocked = "buffer";
     if (!gate.closed) {
-      const put = this.#tryAppend(records, queue, lightQueues, wait);
+      const put = this.#tryAppend(records, queue, lightQueues, wait, now);
       if (typeof put !== "string") return put;
       blocked = put;
       const { transientStorePoolEnable, fastFailIfNoBufferInStorePool } = this.#options;
@@ -230,7 +233,8 @@ export class PutPath {
           return undefined;
         }
         const own = this.#context.queues.findOrCreate(first.topic, first.queueId);
-        const put = this.#tryAppend(kept, own, this.#lightQueues(lightNames), wait);
+        const lights = this.#lightQueues(lightNames);
+        const put = this.#tryAppend(kept, own, lights, wait, this.#context.clock.now());
         if (typeof put === "string") return put;
         resolve(put);
         return undefined;
@@ -245,11 +249,12 @@ export class PutPath {
     queue: MessageQueue,
     lightQueues: readonly MessageQueue[],
     wait: boolean,
+    now: number,
   ): Promise<PutResult> | Blocked {
     const { log, flushQueues } = this.#context;
     const placed = placedIn(queue, lightQueues, records);
     const size = sizeOf(placed);
-    const appended = log.append(placed, size, queue);
+    const appended = log.append(placed, size, queue, now);
     if (appended === "buffer") log.makeRoom();
     else if (appended === "queues") flushQueues();
     if (typeof appended === "string") return appended;
@@ -280,7 +285,7 @@ export class PutPath {
           refuseIf({ status: "OS_PAGE_CACHE_BUSY", reason });
         }
         this.#admit(undefined);
-        return this.#append(records, wait);
+        return this.#append(records, wait, clock.now());
       } catch (error) {
         return this.#refused(error);
       }

@@ -5,6 +5,7 @@
  */
 
 import type { StoreError } from "../errors.ts";
+import { Fifo } from "../io/fifo.ts";
 import type { PhysicalOffset } from "../units.ts";
 
 /** Makes the errors of those who waited in vain. */
@@ -30,8 +31,7 @@ const NO_LIMIT = { count: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFIN
 
 /** A queue of waiters whose ends never go down. */
 export class Waiters {
-  #waiters: Waiter[] = [];
-  #head = 0;
+  readonly #waiters = new Fifo<Waiter>();
   readonly #told: ((value: unknown) => void) | undefined;
 
   /** @param told Hears of each that resolves. */
@@ -40,11 +40,11 @@ export class Waiters {
   }
 
   get size(): number {
-    return this.#waiters.length - this.#head;
+    return this.#waiters.length;
   }
 
   get first(): Waiter | undefined {
-    return this.#waiters[this.#head];
+    return this.#waiters.first;
   }
 
   push<T>(waiter: Waiter<T>): void {
@@ -78,16 +78,6 @@ export class Waiters {
   }
 
   shift(): Waiter | undefined {
-    const waiter = this.#waiters[this.#head];
-    if (!waiter) return undefined;
-    this.#head++;
-    if (this.#head === this.#waiters.length) {
-      this.#waiters = [];
-      this.#head = 0;
-    } else if (this.#head === 1024) {
-      this.#waiters.splice(0, this.#head);
-      this.#head = 0;
-    }
-    return waiter;
+    return this.#waiters.shift();
   }
 }

@@ -146,7 +146,7 @@ t.test("CommitLog.append() never lets the store time go back", async (t) => {
 t.test("CommitLog.append() waits for the file, and keeps the order", async (t) => {
   const rig = new LogRig(t);
   const held = rig.fs.hold("rename");
-  const first = rig.log.append([recordOf(100)], 100, rig.queue);
+  const first = rig.log.append([recordOf(100)], 100, rig.queue, rig.clock.now());
   t.equal(first, "file", "there is none yet");
   t.equal(rig.queue.nextOffset, 0, "no queue offset is used up");
   t.equal(rig.requests.length, 0);
@@ -200,7 +200,7 @@ t.test("CommitLog.append() that still has room does not wait for a slow file", a
   await rig.put(recordOf(500));
   await held.waiting;
   for (let i = 0; i < 3; i++) {
-    const appended = rig.log.append([recordOf(100)], 100, rig.queue);
+    const appended = rig.log.append([recordOf(100)], 100, rig.queue, rig.clock.now());
     t.match(appended, { physicalOffset: 600 + i * 100 }, "at once");
   }
   await rig.log.pipeline.flush();
@@ -296,7 +296,7 @@ t.test("CommitLog.append() waits for the queues before it rolls", async (t) => {
     asked.push(start);
     return false;
   };
-  t.equal(rig.log.append([recordOf(BARE)], BARE, rig.queue), "queues");
+  t.equal(rig.log.append([recordOf(BARE)], BARE, rig.queue, rig.clock.now()), "queues");
   t.strictSame(asked, [1024]);
   t.equal(rig.log.pipeline.wrote, LARGEST, "nothing has happened");
   rig.mayRoll = () => true;

@@ -102,7 +102,7 @@ export class LogRig {
       : [records as OutgoingRecord];
     const size = all.reduce((sum, record) => sum + record.size, 0);
     const attempt = (): Appended | Blocked => {
-      const appended = this.log.append(all, size, queue);
+      const appended = this.log.append(all, size, queue, this.clock.now());
       if (appended === "buffer") this.log.makeRoom();
       return appended;
     };
