@@ -33,6 +33,7 @@ import {
   unitPlace,
   unitSize,
 } from "./queue_unit.ts";
+import { UnitWindow } from "./unit_window.ts";
 
 /** The first message of a part of a queue. */
 interface NextMessage {
@@ -291,11 +292,16 @@ export class ConsumeQueue {
   async findEnd(limit: PhysicalOffset): Promise<boolean> {
     const { sequence } = this.#files;
     const files = sequence.segments;
+    const window = new UnitWindow(this.#files, this.unitBytes);
     const first = (files[0]?.start ?? 0) / this.unitBytes;
-    this.#foundFirst = await this.#placeOfUnit(first, limit);
+    this.#foundFirst = await this.#placeOfUnit(window, first, limit);
     let end = first;
     for (let i = files.length - 1; i >= 0; i--) {
-      const page = await this.#lastPageBelow((files[i] as Segment).start / this.unitBytes, limit);
+      const page = await this.#lastPageBelow(
+        window,
+        (files[i] as Segment).start / this.unitBytes,
+        limit,
+      );
       if (page === undefined) continue;
       end = page;
       break;
@@ -303,7 +309,7 @@ export class ConsumeQueue {
     let last: RecordPlace | undefined;
     let endsInFiller = false;
     scan: while (sequence.find(end * this.unitBytes)) {
-      const units = await this.#readFiles(end, Math.min(end + SEARCH_UNITS, this.#fileEnd(end)));
+      const units = await window.read(end, Math.min(end + SEARCH_UNITS, this.#fileEnd(end)));
       for (let at = 0; at < units.length; at += this.unitBytes, end++) {
         if (!isUnitBelow(units, at, limit)) break scan;
         endsInFiller = isFiller(units, at);
@@ -320,8 +326,8 @@ export class ConsumeQueue {
       await this.extension.goOnAfter(await this.#lastAddressed(first, end));
     }
     const isDamaged =
-      end === first && limit === Number.POSITIVE_INFINITY && (await this.#holdsAny(first));
-    return !isDamaged && !(await this.#leadsBelow(limit, end));
+      end === first && limit === Number.POSITIVE_INFINITY && (await this.#holdsAny(window, first));
+    return !isDamaged && !(await this.#leadsBelow(window, limit, end));
   }
 
   /** Where in the extension the last unit leads that leads there. */
@@ -340,21 +346,29 @@ export class ConsumeQueue {
   }
 
   /** Whether the first page from a unit on holds anything. */
-  async #holdsAny(from: QueueOffset): Promise<boolean> {
+  async #holdsAny(window: UnitWindow, from: QueueOffset): Promise<boolean> {
     if (!this.#files.sequence.find(from * this.unitBytes)) return false;
-    const units = await this.#readFiles(from, Math.min(from + SEARCH_UNITS, this.#fileEnd(from)));
+    const units = await window.read(from, Math.min(from + SEARCH_UNITS, this.#fileEnd(from)));
     return lastNonZero(units) >= 0;
   }
 
-  async #placeOfUnit(offset: QueueOffset, limit: PhysicalOffset): Promise<RecordPlace | undefined> {
+  async #placeOfUnit(
+    window: UnitWindow,
+    offset: QueueOffset,
+    limit: PhysicalOffset,
+  ): Promise<RecordPlace | undefined> {
     if (!this.#files.sequence.first) return undefined;
-    const unit = await this.#readFiles(offset, offset + 1);
+    const unit = await window.read(offset, offset + 1);
     const leads = isUnitBelow(unit, 0, limit) && !isFiller(unit, 0);
     return leads ? unitPlace(unit, 0) : undefined;
   }
 
   /** Whether a unit from `from` on leads below `limit`; looks as far as there are any units. */
-  async #leadsBelow(limit: PhysicalOffset, from: QueueOffset): Promise<boolean> {
+  async #leadsBelow(
+    window: UnitWindow,
+    limit: PhysicalOffset,
+    from: QueueOffset,
+  ): Promise<boolean> {
     let isAny = true;
     let pages = 1;
     for (let offset = from; isAny && this.#files.sequence.find(offset * this.unitBytes); ) {
@@ -362,7 +376,7 @@ export class ConsumeQueue {
       const bytes = pages * OS_PAGE_SIZE - ((offset * this.unitBytes) % OS_PAGE_SIZE);
       pages = Math.min(2 * pages, BEHIND_PAGES_MAX);
       const count = Math.max(1, Math.floor(bytes / this.unitBytes));
-      const units = await this.#readFiles(offset, Math.min(offset + count, this.#fileEnd(offset)));
+      const units = await window.read(offset, Math.min(offset + count, this.#fileEnd(offset)));
       offset += units.length / this.unitBytes;
       const found = lookBelow(units, this.unitBytes, limit);
       if (found === "below") return true;
@@ -373,6 +387,7 @@ export class ConsumeQueue {
 
   /** The last place in the file that starts at unit `start` from which on the next message is below. */
   async #lastPageBelow(
+    window: UnitWindow,
     start: QueueOffset,
     limit: PhysicalOffset,
   ): Promise<QueueOffset | undefined> {
@@ -384,7 +399,7 @@ export class ConsumeQueue {
         from < end;
         from += count, count = SEARCH_UNITS
       ) {
-        const units = await this.#readFiles(from, Math.min(from + count, end));
+        const units = await window.read(from, Math.min(from + count, end));
         for (let at = 0; at < units.length; at += this.unitBytes) {
           if (!isFiller(units, at)) return isUnitBelow(units, at, limit);
         }

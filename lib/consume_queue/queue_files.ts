@@ -248,7 +248,8 @@ export class QueueFiles {
     // for a hundred queues.
     let pieceBytes = OS_PAGE_SIZE;
     for (let offset = end; ; pieceBytes = Math.min(pieceBytes * 2, PIECE_BYTES)) {
-      offset += await this.#holeAt(last, offset);
+      const isPageRead = (offset - last.start) % OS_PAGE_SIZE > 0;
+      if (!isPageRead) offset += await this.#holeAt(last, offset);
       if (offset >= fileEnd) break;
       const position = offset - last.start;
       const length = pieceBytes - (position % OS_PAGE_SIZE);

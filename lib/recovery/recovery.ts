@@ -719,7 +719,7 @@ class Recovery {
       });
     }
     await inParallel([...this.#store.queues], async (queue) => {
-      await queue.force();
+      if (queue.hasUnforcedFiles) await queue.force();
       await this.#syncExpired(queue);
     });
     await this.#lookAtQueues((queue) => queue.correctMin(logMin));

@@ -250,11 +250,11 @@ const EMPTY: Folder = { directory: "", files: [] };
  * segment; any other name is refused.
  */
 async function filesOf(fileSystem: FileSystem, directory: string): Promise<Folder> {
-  const entries = (await list(fileSystem, directory))
+  const entries = (await list(fileSystem, directory, "stats"))
     .filter(({ name, kind }) => kind !== "directory" || segmentStart(name) !== undefined)
     .sort((a, b) => (a.name < b.name ? -1 : 1));
   const files: Folder["files"][number][] = [];
-  for (const { name, kind } of entries) {
+  for (const { name, kind, stat: known } of entries) {
     const path = join(directory, name);
     const start = segmentStart(name);
     // A longer name may tell an offset that another file has.
@@ -264,7 +264,7 @@ async function filesOf(fileSystem: FileSystem, directory: string): Promise<Folde
         "a folder of segments holds only files named by their offset, 20 digits",
       );
     }
-    const { size, identity } = await stat(fileSystem, path);
+    const { size, identity } = known ?? (await stat(fileSystem, path));
     files.push({ path, start, size, identity });
   }
   return { directory, files };
@@ -342,9 +342,13 @@ async function listIndex(fileSystem: FileSystem, path: string): Promise<string[]
   }
 }
 
-async function list(fileSystem: FileSystem, path: string): Promise<DirectoryEntry[]> {
+async function list(
+  fileSystem: FileSystem,
+  path: string,
+  more?: "stats",
+): Promise<DirectoryEntry[]> {
   try {
-    return await fileSystem.readdir(path);
+    return await fileSystem.readdir(path, more);
   } catch (cause) {
     if ((cause as { code?: string }).code === "ENOENT") return [];
     throw new StoreError("STORE_IO", `Cannot list ${path}`, { path, cause });
