@@ -17,7 +17,7 @@ import type { Soon } from "../io/soon.ts";
 import type { Segment } from "../segment/segment.ts";
 import { OS_PAGE_SIZE, type PhysicalOffset, type QueueOffset } from "../units.ts";
 import type { QueueExtension } from "./queue_extension.ts";
-import { lastNonZero, QueueFiles, type QueueFilesContext } from "./queue_files.ts";
+import { type Content, lastNonZero, QueueFiles, type QueueFilesContext } from "./queue_files.ts";
 import {
   addressedOffset,
   encodeUnit,
@@ -78,7 +78,7 @@ export class ConsumeQueue {
   #minAddressed = 0;
   /** End of the last unit's record; -1 without one. */
   #maxPhysicalOffset: PhysicalOffset = -1;
-  /** Where the first and the last unit lead that {@linkcode ConsumeQueue.findEnd} found. */
+  /** Where the first and the last unit lead that {@linkcode ConsumeQueue.findEnd} found, until `min` is correct. */
   #foundFirst: RecordPlace | undefined;
   #foundLast: RecordPlace | undefined;
 
@@ -94,11 +94,7 @@ export class ConsumeQueue {
     this.queueId = queueId;
     const { unitBytes = UNIT_BYTES } = context;
     this.unitBytes = unitBytes;
-    const content = {
-      front: (position: number) => fillerUnits(position / unitBytes),
-      text: (from: number, end: number) =>
-        `units ${from / unitBytes} to ${end / unitBytes - 1} of queue ${topic}/${queueId}`,
-    };
+    const content = new UnitsOf(this);
     this.#files = new QueueFiles(context, topic, queueId, content, segments);
   }
 
@@ -444,12 +440,11 @@ export class ConsumeQueue {
   async correctMin(logMin: PhysicalOffset): Promise<void> {
     const { first } = this.#files.sequence;
     if (first) this.#min = first.start / this.unitBytes;
-    this.#minPhysicalOffset = undefined;
-    if (this.#foundFirst && this.#foundFirst.offset >= logMin) {
-      this.#minPhysicalOffset = this.#foundFirst.offset;
-      return;
-    }
-    await this.expire(logMin);
+    const found = this.#foundFirst?.offset ?? Number.NEGATIVE_INFINITY;
+    this.#foundFirst = undefined;
+    this.#foundLast = undefined;
+    this.#minPhysicalOffset = found >= logMin ? found : undefined;
+    if (found < logMin) await this.expire(logMin);
   }
 
   // Retention.
@@ -559,6 +554,24 @@ export class ConsumeQueue {
 
   #readFiles(from: QueueOffset, end: QueueOffset): Soon<Buffer> {
     return this.#files.readFiles(from * this.unitBytes, end * this.unitBytes);
+  }
+}
+
+/** What is in the files of a queue. */
+class UnitsOf implements Content {
+  readonly #queue: ConsumeQueue;
+
+  constructor(queue: ConsumeQueue) {
+    this.#queue = queue;
+  }
+
+  front(position: number): Buffer {
+    return fillerUnits(position / this.#queue.unitBytes);
+  }
+
+  text(from: number, end: number): string {
+    const { topic, queueId, unitBytes } = this.#queue;
+    return `units ${from / unitBytes} to ${end / unitBytes - 1} of queue ${topic}/${queueId}`;
   }
 }
 

@@ -10,7 +10,7 @@
  * @module
  */
 
-import { dirname, join } from "node:path";
+import { dirname, sep } from "node:path";
 import { StoreError } from "../errors.ts";
 import { createDirectory, createFile, removeFile } from "../io/directory.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
@@ -49,6 +49,7 @@ const PIECE_BYTES = 1024 * 1024;
 const FIRST_TAIL_BYTES = 160;
 
 const EMPTY: Buffer = Buffer.alloc(0);
+const NONE: readonly Segment[] = [];
 
 export class QueueFiles {
   readonly sequence: SegmentQueue;
@@ -60,8 +61,8 @@ export class QueueFiles {
   #begin: number | undefined;
   #written = 0;
   #end = 0;
-  /** Files written since they were last synced. */
-  readonly #unforced = new Set<Segment>();
+  /** Files written since they were last synced: one or none, as a rule, which is less than a set. */
+  #unforced: readonly Segment[] = NONE;
 
   constructor(
     context: QueueFilesContext,
@@ -73,7 +74,7 @@ export class QueueFiles {
     const { directory, fileSize, files } = context;
     this.#context = context;
     this.#content = content;
-    const folder = join(directory, topic, String(queueId));
+    const folder = `${directory}${sep}${topic}${sep}${queueId}`;
     this.sequence = new SegmentQueue(folder, fileSize, files, segments);
   }
 
@@ -91,7 +92,7 @@ export class QueueFiles {
   }
 
   get hasUnforced(): boolean {
-    return this.#unforced.size > 0;
+    return this.#unforced.length > 0;
   }
 
   /** Goes on at `end`: what is before it is in files, and nothing is in memory. */
@@ -184,7 +185,7 @@ export class QueueFiles {
           await this.#context.files.use(segment.path, (file) =>
             front ? writeFully(file, [front, bytes], 0) : writeFully(file, [bytes], position),
           );
-          this.#unforced.add(segment);
+          this.#wrote(segment);
         } else {
           await this.#create(start, position, bytes);
         }
@@ -205,13 +206,13 @@ export class QueueFiles {
    * @throws {StoreError} `STORE_IO`, or `STORE_FILES_VANISHED` if somebody removed a file meanwhile.
    */
   async force(): Promise<void> {
-    for (const segment of [...this.#unforced]) {
-      this.#unforced.delete(segment);
+    for (const segment of this.#unforced) {
+      this.#forget(segment);
       try {
         await this.#context.files.use(segment.path, (file) => file.fdatasync());
         await this.#context.fileSystem.stat(segment.path);
       } catch (cause) {
-        this.#unforced.add(segment);
+        this.#wrote(segment);
         const gone = (cause as { code?: string }).code === "ENOENT";
         throw new StoreError(
           gone ? "STORE_FILES_VANISHED" : "STORE_IO",
@@ -235,7 +236,7 @@ export class QueueFiles {
     const end = this.#written;
     // The last one first: whenever this is cut short, the files that are left have no gap.
     for (const segment of this.sequence.dropFrom(end).reverse()) {
-      this.#unforced.delete(segment);
+      this.#forget(segment);
       await this.#context.files.close(segment.path);
       await removeFile(this.#context.fileSystem, segment.path);
       done.push(segment.path);
@@ -258,7 +259,7 @@ export class QueueFiles {
       offset += length;
       if (stale === 0) continue;
       isStale = true;
-      this.#unforced.add(last);
+      this.#wrote(last);
       await this.#context.files.use(last.path, (file) =>
         writeFully(file, [Buffer.alloc(stale)], position),
       );
@@ -297,7 +298,7 @@ export class QueueFiles {
     while (this.hasFilesBefore(offset)) {
       const first = this.sequence.first as Segment;
       // Its next force would miss it.
-      if (this.#unforced.has(first)) break;
+      if (this.#unforced.includes(first)) break;
       await this.#removeFirst(first);
       removed.push(first.path);
     }
@@ -314,7 +315,7 @@ export class QueueFiles {
     for (;;) {
       const { first } = this.sequence;
       if (!first || first.start >= offset) return;
-      this.#unforced.delete(first);
+      this.#forget(first);
       await this.#removeFirst(first);
     }
   }
@@ -355,6 +356,15 @@ export class QueueFiles {
     });
     files.adopt(path, handle);
     this.sequence.add(segment);
+  }
+
+  #wrote(segment: Segment): void {
+    if (!this.#unforced.includes(segment)) this.#unforced = [...this.#unforced, segment];
+  }
+
+  /** It need not be synced any more. */
+  #forget(segment: Segment): void {
+    this.#unforced = this.#unforced.filter((other) => other !== segment);
   }
 
   #dropTail(written: number): void {

@@ -66,7 +66,7 @@ export async function syncDirectory(path: string): Promise<void> {
 
 /** A name in a directory, and what it is: a link is not followed. */
 export interface ListedEntry extends Omit<DirectoryEntry, "kind"> {
-  readonly kind: DirectoryEntry["kind"] | "link";
+  kind: DirectoryEntry["kind"] | "link";
 }
 
 export async function readdir(path: string): Promise<ListedEntry[]> {

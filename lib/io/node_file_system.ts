@@ -71,14 +71,12 @@ export class NodeFileSystem implements FileSystem {
   }
 
   async readdir(path: string, more?: "stats"): Promise<DirectoryEntry[]> {
-    const entries: DirectoryEntry[] = [];
-    for (const entry of await this.#gathered.readdir(path, more)) {
-      const { name, kind } = entry;
+    const entries = await this.#gathered.readdir(path, more);
+    for (const entry of entries) {
       // A link counts as what it leads to: a folder may have been moved to another disk.
-      if (kind === "link") entries.push({ name, kind: await this.#kindBehind(path, name) });
-      else entries.push(entry as DirectoryEntry);
+      if (entry.kind === "link") entry.kind = await this.#kindBehind(path, entry.name);
     }
-    return entries;
+    return entries as DirectoryEntry[];
   }
 
   stat(path: string): Promise<FileStat> {
