@@ -304,15 +304,22 @@ export class ConsumeQueue {
     }
     let last: RecordPlace | undefined;
     let endsInFiller = false;
-    scan: while (sequence.find(end * this.unitBytes)) {
+    while (sequence.find(end * this.unitBytes)) {
       const units = await window.read(end, Math.min(end + SEARCH_UNITS, this.#fileEnd(end)));
+      let isOver = false;
+      let lastAt: number | undefined;
       for (let at = 0; at < units.length; at += this.unitBytes, end++) {
-        if (!isUnitBelow(units, at, limit)) break scan;
+        isOver = !isUnitBelow(units, at, limit);
+        if (isOver) break;
         endsInFiller = isFiller(units, at);
         // What fills the front of a queue stands nowhere else.
-        if (endsInFiller && (last || this.#foundFirst) && !isMarkedLost(units, at)) break scan;
-        if (!endsInFiller) last = unitPlace(units, at);
+        const isFirst = !last && lastAt === undefined && !this.#foundFirst;
+        isOver = endsInFiller && !isFirst && !isMarkedLost(units, at);
+        if (isOver) break;
+        if (!endsInFiller) lastAt = at;
       }
+      if (lastAt !== undefined) last = unitPlace(units, lastAt);
+      if (isOver) break;
     }
     this.#moveTo(end);
     this.#min = first;
@@ -582,7 +589,8 @@ function lookBelow(
   limit: PhysicalOffset,
 ): "none" | "behind" | "below" {
   let found: "none" | "behind" = "none";
-  for (let at = 0; at < units.length; at += unitBytes) {
+  const end = lastNonZero(units) + 1;
+  for (let at = 0; at < end; at += unitBytes) {
     if (!isUnit(units, at)) continue;
     found = "behind";
     const isBelow = isFiller(units, at) ? !isMarkedLost(units, at) : unitOffset(units, at) < limit;
