@@ -443,6 +443,11 @@ export class ConsumeQueue {
     return this.extension ? [...done, ...(await this.extension.clearBehind())] : done;
   }
 
+  /** Looks at once at what {@linkcode ConsumeQueue.clearBehind} would have to look at later. */
+  async lookBehind(): Promise<void> {
+    await this.#files.lookBehind();
+  }
+
   /** Moves `min` to the first message whose record starts at `logMin` or behind it. */
   async correctMin(logMin: PhysicalOffset): Promise<void> {
     const { first } = this.#files.sequence;

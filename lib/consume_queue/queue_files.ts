@@ -62,6 +62,8 @@ export class QueueFiles {
   #begin: number | undefined;
   #written = 0;
   #end = 0;
+  /** Nothing but zeros lies in files behind the end. */
+  #isZeroBehind = false;
   /** Files written since they were last synced: one or none, as a rule, which is less than a set. */
   #unforced: readonly Segment[] = NONE;
 
@@ -99,6 +101,7 @@ export class QueueFiles {
   /** Goes on at `end`: what is before it is in files, and nothing is in memory. */
   moveTo(end: number): void {
     this.#begin = undefined;
+    this.#isZeroBehind = false;
     this.#written = end;
     this.#end = end;
     this.tail = EMPTY;
@@ -191,6 +194,7 @@ export class QueueFiles {
           await this.#create(start, position, bytes);
         }
       } catch (cause) {
+        this.#isZeroBehind = false;
         throw new StoreError(
           "STORE_IO",
           `Cannot write ${this.#content.text(from, end)} in ${this.sequence.directory}`,
@@ -243,30 +247,58 @@ export class QueueFiles {
       done.push(segment.path);
     }
     const { last } = this.sequence;
-    if (!last || end >= last.start + last.size) return done;
+    if (!last || this.#isZeroBehind) return done;
+    let stale = await this.#findStale(last, end);
+    if (stale) done.push(last.path);
+    for (; stale; stale = await this.#findStale(last, stale.end)) {
+      const { offset, length } = stale;
+      this.#wrote(last);
+      await this.#context.files.use(last.path, (file) =>
+        writeFully(file, [Buffer.alloc(length)], offset - last.start),
+      );
+    }
+    return done;
+  }
+
+  /**
+   * Looks at what lies on disk behind the end while the file is open: if there is nothing,
+   * {@linkcode QueueFiles.clearBehind} need not look at it, whatever is committed meanwhile. Not while the end
+   * is moved.
+   */
+  async lookBehind(): Promise<void> {
+    const { last } = this.sequence;
+    if (!last || this.#end < last.start) return;
+    // What cannot be read may belong to a queue that is about to be removed.
+    const isZero = this.#findStale(last, this.#end).then(
+      (stale) => stale === undefined,
+      () => false,
+    );
+    this.#isZeroBehind = await isZero;
+  }
+
+  /**
+   * The first piece with anything in it behind `from`.
+   *
+   * @returns Where it begins, how many bytes of it are to be zeroed, and where it ends.
+   */
+  async #findStale(
+    last: Segment,
+    from: number,
+  ): Promise<{ offset: number; length: number; end: number } | undefined> {
     const fileEnd = last.start + last.size;
-    let isStale = false;
     // Behind most ends there is the rest of a page, and a hole: to read that as well would take a second
     // for a hundred queues.
     let pieceBytes = OS_PAGE_SIZE;
-    for (let offset = end; ; pieceBytes = Math.min(pieceBytes * 2, PIECE_BYTES)) {
-      const isPageRead = (offset - last.start) % OS_PAGE_SIZE > 0;
-      if (!isPageRead) offset += await this.#holeAt(last, offset);
-      if (offset >= fileEnd) break;
-      const position = offset - last.start;
-      const length = pieceBytes - (position % OS_PAGE_SIZE);
-      const rest = await this.sequence.read(offset, length);
-      const stale = rest ? lastNonZero(rest) + 1 : 0;
-      offset += length;
-      if (stale === 0) continue;
-      isStale = true;
-      this.#wrote(last);
-      await this.#context.files.use(last.path, (file) =>
-        writeFully(file, [Buffer.alloc(stale)], position),
-      );
+    for (let offset = from; ; pieceBytes = Math.min(pieceBytes * 2, PIECE_BYTES)) {
+      const isInPage = (offset - last.start) % OS_PAGE_SIZE > 0;
+      if (!isInPage && offset < fileEnd) offset += await this.#holeAt(last, offset);
+      if (offset >= fileEnd) return undefined;
+      const end = offset + pieceBytes - ((offset - last.start) % OS_PAGE_SIZE);
+      const rest = await this.sequence.read(offset, end - offset);
+      const length = rest ? lastNonZero(rest) + 1 : 0;
+      if (length > 0) return { offset, length, end };
+      offset = end;
     }
-    if (isStale) done.push(last.path);
-    return done;
   }
 
   /** Bytes from `offset` on that are zero since no block holds them. */
