@@ -639,29 +639,54 @@ std::string json_of(const struct stat& found) {
   return json;
 }
 
-// The names in a directory, as JSON; with an error it is cut short.
-Outcome list_directory(const char* path, std::string* json) {
+// The names in a directory in their order, as JSON, and with `stats` what stat tells of files.
+Outcome list_directory(const char* path, bool stats, std::string* json) {
   DIR* directory = opendir(path);
   if (directory == nullptr) return {"readdir", -1, errno};
-  *json = "[";
+  std::vector<std::pair<std::string, std::string>> entries;
   errno = 0;
   while (const dirent* entry = readdir(directory)) {
     const char* name = entry->d_name;
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
     unsigned char type = entry->d_type;
     struct stat found;
-    if (type == DT_UNKNOWN) {
-      if (fstatat(dirfd(directory), name, &found, AT_SYMLINK_NOFOLLOW) != 0) break;
-      type = IFTODT(found.st_mode);
+    bool is_found = false;
+    if (type == DT_UNKNOWN || (stats && type == DT_REG)) {
+      is_found = fstatat(dirfd(directory), name, &found, AT_SYMLINK_NOFOLLOW) == 0;
+      if (type == DT_UNKNOWN && !is_found) break;
+      if (is_found) type = IFTODT(found.st_mode);
     }
-    *json += json->size() > 1 ? ",{\"name\":" : "{\"name\":";
-    append_json(json, name);
-    *json += std::string(",\"kind\":\"") + kind_of(type) + "\"}";
+    std::string rest = std::string(",\"kind\":\"") + kind_of(type) + "\"";
+    if (stats && is_found && type == DT_REG) rest += ",\"stat\":" + json_of(found);
+    entries.emplace_back(name, rest);
     errno = 0;
   }
   Outcome outcome = {"readdir", 0, errno};
-  *json += "]";
   closedir(directory);
+  std::sort(entries.begin(), entries.end());
+  *json = "[";
+  for (const auto& [name, rest] : entries) {
+    *json += json->size() > 1 ? ",{\"name\":" : "{\"name\":";
+    append_json(json, name.c_str());
+    *json += rest + "}";
+  }
+  *json += "]";
+  return outcome;
+}
+
+// Where data may lie from `position` on, or the end of the file: `json` is null if nobody can tell.
+Outcome next_data(int fd, int64_t position, std::string* json) {
+  Outcome found = make("lseek", [=] { return lseek(fd, position, SEEK_DATA); });
+  // A file system that knows no SEEK_DATA.
+  if (found.errnum == EINVAL || found.errnum == ENOSYS || found.errnum == EOPNOTSUPP) {
+    *json = "null";
+    return {"lseek", 0, 0};
+  }
+  if (found.errnum != ENXIO) return found;
+  // No data there or behind.
+  struct stat file;
+  Outcome outcome = make("fstat", [&] { return fstat(fd, &file); });
+  if (outcome.errnum == 0) outcome.result = file.st_size;
   return outcome;
 }
 
@@ -694,7 +719,9 @@ Outcome make_call(char letter, int number, const char* text, const char* more, s
       if (outcome.errnum == 0) *json = json_of(found);
       return outcome;
     case 'r':
-      return list_directory(text, json);
+      return list_directory(text, number != 0, json);
+    case 'h':
+      return next_data(number, strtoll(text, nullptr, 10), json);
     case 't':
       return make("ftruncate", [=] { return ftruncate(number, strtoll(text, nullptr, 10)); });
     case 'm':

@@ -15,6 +15,8 @@ import { LogPieces } from "./log_pieces.ts";
 
 /** What is read at once: its check takes well below a millisecond. */
 const PIECE_BYTES = 512 * 1024;
+/** Records that are visited in one turn of the event loop: small ones take longer than to check their bytes. */
+const RECORDS_PER_TURN = 512;
 
 /** What the walk met at `offset`. */
 export type ScanStep =
@@ -117,7 +119,12 @@ async function scanPieces(
   const fileEnd = segment.start + segment.size;
   let offset = from;
   let needed = BLANK_SIZE;
+  let left = RECORDS_PER_TURN;
   while (offset < pieces.end) {
+    if (left === 0) {
+      left = RECORDS_PER_TURN;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
     if (fileEnd - offset < BLANK_SIZE) {
       // Too little for a blank record's head: nothing was or will be written there.
       const size = fileEnd - offset;
@@ -130,8 +137,9 @@ async function scanPieces(
     }
     const { bytes } = pieces;
     const at = offset - pieces.offset;
-    const { passed, stopped } = visitRun(run, bytes, at, offset, scan);
+    const { passed, count, stopped } = visitRun(run, bytes, at, offset, left, scan);
     offset += passed;
+    left -= count;
     if (stopped) return offset;
     if (passed > 0) {
       needed = BLANK_SIZE;
@@ -148,6 +156,7 @@ async function scanPieces(
       answer = visit({ kind: "record", offset, size: check.size, bytes, at });
       if (answer === "stop") return offset;
       offset += check.size;
+      left--;
     } else if (check.kind === "blank") {
       answer = visit({ kind: "blank", offset, size: fileEnd - offset, declaredSize: check.size });
       return answer === "stop" ? offset : fileEnd;
@@ -170,23 +179,28 @@ async function scanPieces(
 /**
  * Visits the records that the addon vouches for. Apart from all that waits: V8 makes such a loop fast.
  *
- * @returns Bytes of the records that were passed, and whether the next one was answered with `"stop"`.
+ * @param max So many at most.
+ * @returns Bytes and number of the records that were passed, and whether the next one was answered with
+ *   `"stop"`.
  */
 function visitRun(
   run: RecordRun,
   bytes: Buffer,
   start: number,
   startOffset: PhysicalOffset,
+  max: number,
   { options, visit, visitPlain }: Scan,
-): { readonly passed: number; readonly stopped: boolean } {
-  for (let passed = 0; ; ) {
+): { readonly passed: number; readonly count: number; readonly stopped: boolean } {
+  let passed = 0;
+  for (let count = 0; ; count++) {
+    if (count === max) return { passed, count, stopped: false };
     const at = start + passed;
     const offset = startOffset + passed;
     const size = run.next(bytes, at, offset, options);
-    if (size === 0) return { passed, stopped: false };
+    if (size === 0) return { passed, count, stopped: false };
     const plain = visitPlain && run.request(offset);
     const answer = plain ? visitPlain(plain) : visit({ kind: "record", offset, size, bytes, at });
-    if (answer === "stop") return { passed, stopped: true };
+    if (answer === "stop") return { passed, count, stopped: true };
     passed += size;
   }
 }

@@ -281,6 +281,11 @@ export class BatchQueue {
     return this.#units.clearBehind();
   }
 
+  /** As `ConsumeQueue.lookBehind`. */
+  lookBehind(): Promise<void> {
+    return this.#units.lookBehind();
+  }
+
   /** Moves `min` to the first message whose record starts at `logMin` or behind it. */
   async correctMin(logMin: PhysicalOffset): Promise<void> {
     await this.#units.correctMin(logMin);

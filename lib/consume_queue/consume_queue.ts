@@ -17,7 +17,7 @@ import type { Soon } from "../io/soon.ts";
 import type { Segment } from "../segment/segment.ts";
 import { OS_PAGE_SIZE, type PhysicalOffset, type QueueOffset } from "../units.ts";
 import type { QueueExtension } from "./queue_extension.ts";
-import { lastNonZero, QueueFiles, type QueueFilesContext } from "./queue_files.ts";
+import { type Content, lastNonZero, QueueFiles, type QueueFilesContext } from "./queue_files.ts";
 import {
   addressedOffset,
   encodeUnit,
@@ -33,6 +33,7 @@ import {
   unitPlace,
   unitSize,
 } from "./queue_unit.ts";
+import { UnitWindow } from "./unit_window.ts";
 
 /** The first message of a part of a queue. */
 interface NextMessage {
@@ -77,7 +78,7 @@ export class ConsumeQueue {
   #minAddressed = 0;
   /** End of the last unit's record; -1 without one. */
   #maxPhysicalOffset: PhysicalOffset = -1;
-  /** Where the first and the last unit lead that {@linkcode ConsumeQueue.findEnd} found. */
+  /** Where the first and the last unit lead that {@linkcode ConsumeQueue.findEnd} found, until `min` is correct. */
   #foundFirst: RecordPlace | undefined;
   #foundLast: RecordPlace | undefined;
 
@@ -93,11 +94,7 @@ export class ConsumeQueue {
     this.queueId = queueId;
     const { unitBytes = UNIT_BYTES } = context;
     this.unitBytes = unitBytes;
-    const content = {
-      front: (position: number) => fillerUnits(position / unitBytes),
-      text: (from: number, end: number) =>
-        `units ${from / unitBytes} to ${end / unitBytes - 1} of queue ${topic}/${queueId}`,
-    };
+    const content = new UnitsOf(this);
     this.#files = new QueueFiles(context, topic, queueId, content, segments);
   }
 
@@ -291,26 +288,38 @@ export class ConsumeQueue {
   async findEnd(limit: PhysicalOffset): Promise<boolean> {
     const { sequence } = this.#files;
     const files = sequence.segments;
+    const window = new UnitWindow(this.#files, this.unitBytes);
     const first = (files[0]?.start ?? 0) / this.unitBytes;
-    this.#foundFirst = await this.#placeOfUnit(first, limit);
+    this.#foundFirst = await this.#placeOfUnit(window, first, limit);
     let end = first;
     for (let i = files.length - 1; i >= 0; i--) {
-      const page = await this.#lastPageBelow((files[i] as Segment).start / this.unitBytes, limit);
+      const page = await this.#lastPageBelow(
+        window,
+        (files[i] as Segment).start / this.unitBytes,
+        limit,
+      );
       if (page === undefined) continue;
       end = page;
       break;
     }
     let last: RecordPlace | undefined;
     let endsInFiller = false;
-    scan: while (sequence.find(end * this.unitBytes)) {
-      const units = await this.#readFiles(end, Math.min(end + SEARCH_UNITS, this.#fileEnd(end)));
+    while (sequence.find(end * this.unitBytes)) {
+      const units = await window.read(end, Math.min(end + SEARCH_UNITS, this.#fileEnd(end)));
+      let isOver = false;
+      let lastAt: number | undefined;
       for (let at = 0; at < units.length; at += this.unitBytes, end++) {
-        if (!isUnitBelow(units, at, limit)) break scan;
+        isOver = !isUnitBelow(units, at, limit);
+        if (isOver) break;
         endsInFiller = isFiller(units, at);
         // What fills the front of a queue stands nowhere else.
-        if (endsInFiller && (last || this.#foundFirst) && !isMarkedLost(units, at)) break scan;
-        if (!endsInFiller) last = unitPlace(units, at);
+        const isFirst = !last && lastAt === undefined && !this.#foundFirst;
+        isOver = endsInFiller && !isFirst && !isMarkedLost(units, at);
+        if (isOver) break;
+        if (!endsInFiller) lastAt = at;
       }
+      if (lastAt !== undefined) last = unitPlace(units, lastAt);
+      if (isOver) break;
     }
     this.#moveTo(end);
     this.#min = first;
@@ -320,8 +329,8 @@ export class ConsumeQueue {
       await this.extension.goOnAfter(await this.#lastAddressed(first, end));
     }
     const isDamaged =
-      end === first && limit === Number.POSITIVE_INFINITY && (await this.#holdsAny(first));
-    return !isDamaged && !(await this.#leadsBelow(limit, end));
+      end === first && limit === Number.POSITIVE_INFINITY && (await this.#holdsAny(window, first));
+    return !isDamaged && !(await this.#leadsBelow(window, limit, end));
   }
 
   /** Where in the extension the last unit leads that leads there. */
@@ -340,21 +349,29 @@ export class ConsumeQueue {
   }
 
   /** Whether the first page from a unit on holds anything. */
-  async #holdsAny(from: QueueOffset): Promise<boolean> {
+  async #holdsAny(window: UnitWindow, from: QueueOffset): Promise<boolean> {
     if (!this.#files.sequence.find(from * this.unitBytes)) return false;
-    const units = await this.#readFiles(from, Math.min(from + SEARCH_UNITS, this.#fileEnd(from)));
+    const units = await window.read(from, Math.min(from + SEARCH_UNITS, this.#fileEnd(from)));
     return lastNonZero(units) >= 0;
   }
 
-  async #placeOfUnit(offset: QueueOffset, limit: PhysicalOffset): Promise<RecordPlace | undefined> {
+  async #placeOfUnit(
+    window: UnitWindow,
+    offset: QueueOffset,
+    limit: PhysicalOffset,
+  ): Promise<RecordPlace | undefined> {
     if (!this.#files.sequence.first) return undefined;
-    const unit = await this.#readFiles(offset, offset + 1);
+    const unit = await window.read(offset, offset + 1);
     const leads = isUnitBelow(unit, 0, limit) && !isFiller(unit, 0);
     return leads ? unitPlace(unit, 0) : undefined;
   }
 
   /** Whether a unit from `from` on leads below `limit`; looks as far as there are any units. */
-  async #leadsBelow(limit: PhysicalOffset, from: QueueOffset): Promise<boolean> {
+  async #leadsBelow(
+    window: UnitWindow,
+    limit: PhysicalOffset,
+    from: QueueOffset,
+  ): Promise<boolean> {
     let isAny = true;
     let pages = 1;
     for (let offset = from; isAny && this.#files.sequence.find(offset * this.unitBytes); ) {
@@ -362,7 +379,7 @@ export class ConsumeQueue {
       const bytes = pages * OS_PAGE_SIZE - ((offset * this.unitBytes) % OS_PAGE_SIZE);
       pages = Math.min(2 * pages, BEHIND_PAGES_MAX);
       const count = Math.max(1, Math.floor(bytes / this.unitBytes));
-      const units = await this.#readFiles(offset, Math.min(offset + count, this.#fileEnd(offset)));
+      const units = await window.read(offset, Math.min(offset + count, this.#fileEnd(offset)));
       offset += units.length / this.unitBytes;
       const found = lookBelow(units, this.unitBytes, limit);
       if (found === "below") return true;
@@ -373,6 +390,7 @@ export class ConsumeQueue {
 
   /** The last place in the file that starts at unit `start` from which on the next message is below. */
   async #lastPageBelow(
+    window: UnitWindow,
     start: QueueOffset,
     limit: PhysicalOffset,
   ): Promise<QueueOffset | undefined> {
@@ -384,7 +402,7 @@ export class ConsumeQueue {
         from < end;
         from += count, count = SEARCH_UNITS
       ) {
-        const units = await this.#readFiles(from, Math.min(from + count, end));
+        const units = await window.read(from, Math.min(from + count, end));
         for (let at = 0; at < units.length; at += this.unitBytes) {
           if (!isFiller(units, at)) return isUnitBelow(units, at, limit);
         }
@@ -425,16 +443,20 @@ export class ConsumeQueue {
     return this.extension ? [...done, ...(await this.extension.clearBehind())] : done;
   }
 
+  /** Looks at once at what {@linkcode ConsumeQueue.clearBehind} would have to look at later. */
+  async lookBehind(): Promise<void> {
+    await this.#files.lookBehind();
+  }
+
   /** Moves `min` to the first message whose record starts at `logMin` or behind it. */
   async correctMin(logMin: PhysicalOffset): Promise<void> {
     const { first } = this.#files.sequence;
     if (first) this.#min = first.start / this.unitBytes;
-    this.#minPhysicalOffset = undefined;
-    if (this.#foundFirst && this.#foundFirst.offset >= logMin) {
-      this.#minPhysicalOffset = this.#foundFirst.offset;
-      return;
-    }
-    await this.expire(logMin);
+    const found = this.#foundFirst?.offset ?? Number.NEGATIVE_INFINITY;
+    this.#foundFirst = undefined;
+    this.#foundLast = undefined;
+    this.#minPhysicalOffset = found >= logMin ? found : undefined;
+    if (found < logMin) await this.expire(logMin);
   }
 
   // Retention.
@@ -547,6 +569,24 @@ export class ConsumeQueue {
   }
 }
 
+/** What is in the files of a queue. */
+class UnitsOf implements Content {
+  readonly #queue: ConsumeQueue;
+
+  constructor(queue: ConsumeQueue) {
+    this.#queue = queue;
+  }
+
+  front(position: number): Buffer {
+    return fillerUnits(position / this.#queue.unitBytes);
+  }
+
+  text(from: number, end: number): string {
+    const { topic, queueId, unitBytes } = this.#queue;
+    return `units ${from / unitBytes} to ${end / unitBytes - 1} of queue ${topic}/${queueId}`;
+  }
+}
+
 /** Whether there are units, and one that leads below `limit` or fills the front. */
 function lookBelow(
   units: Buffer,
@@ -554,7 +594,8 @@ function lookBelow(
   limit: PhysicalOffset,
 ): "none" | "behind" | "below" {
   let found: "none" | "behind" = "none";
-  for (let at = 0; at < units.length; at += unitBytes) {
+  const end = lastNonZero(units) + 1;
+  for (let at = 0; at < end; at += unitBytes) {
     if (!isUnit(units, at)) continue;
     found = "behind";
     const isBelow = isFiller(units, at) ? !isMarkedLost(units, at) : unitOffset(units, at) < limit;

@@ -10,7 +10,7 @@
  * @module
  */
 
-import { dirname, join } from "node:path";
+import { dirname, sep } from "node:path";
 import { StoreError } from "../errors.ts";
 import { createDirectory, createFile, removeFile } from "../io/directory.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
@@ -49,6 +49,8 @@ const PIECE_BYTES = 1024 * 1024;
 const FIRST_TAIL_BYTES = 160;
 
 const EMPTY: Buffer = Buffer.alloc(0);
+const ZERO_PAGE = Buffer.alloc(OS_PAGE_SIZE);
+const NONE: readonly Segment[] = [];
 
 export class QueueFiles {
   readonly sequence: SegmentQueue;
@@ -60,8 +62,10 @@ export class QueueFiles {
   #begin: number | undefined;
   #written = 0;
   #end = 0;
-  /** Files written since they were last synced. */
-  readonly #unforced = new Set<Segment>();
+  /** Nothing but zeros lies in files behind the end. */
+  #isZeroBehind = false;
+  /** Files written since they were last synced: one or none, as a rule, which is less than a set. */
+  #unforced: readonly Segment[] = NONE;
 
   constructor(
     context: QueueFilesContext,
@@ -73,7 +77,7 @@ export class QueueFiles {
     const { directory, fileSize, files } = context;
     this.#context = context;
     this.#content = content;
-    const folder = join(directory, topic, String(queueId));
+    const folder = `${directory}${sep}${topic}${sep}${queueId}`;
     this.sequence = new SegmentQueue(folder, fileSize, files, segments);
   }
 
@@ -91,12 +95,13 @@ export class QueueFiles {
   }
 
   get hasUnforced(): boolean {
-    return this.#unforced.size > 0;
+    return this.#unforced.length > 0;
   }
 
   /** Goes on at `end`: what is before it is in files, and nothing is in memory. */
   moveTo(end: number): void {
     this.#begin = undefined;
+    this.#isZeroBehind = false;
     this.#written = end;
     this.#end = end;
     this.tail = EMPTY;
@@ -184,11 +189,12 @@ export class QueueFiles {
           await this.#context.files.use(segment.path, (file) =>
             front ? writeFully(file, [front, bytes], 0) : writeFully(file, [bytes], position),
           );
-          this.#unforced.add(segment);
+          this.#wrote(segment);
         } else {
           await this.#create(start, position, bytes);
         }
       } catch (cause) {
+        this.#isZeroBehind = false;
         throw new StoreError(
           "STORE_IO",
           `Cannot write ${this.#content.text(from, end)} in ${this.sequence.directory}`,
@@ -205,13 +211,13 @@ export class QueueFiles {
    * @throws {StoreError} `STORE_IO`, or `STORE_FILES_VANISHED` if somebody removed a file meanwhile.
    */
   async force(): Promise<void> {
-    for (const segment of [...this.#unforced]) {
-      this.#unforced.delete(segment);
+    for (const segment of this.#unforced) {
+      this.#forget(segment);
       try {
         await this.#context.files.use(segment.path, (file) => file.fdatasync());
         await this.#context.fileSystem.stat(segment.path);
       } catch (cause) {
-        this.#unforced.add(segment);
+        this.#wrote(segment);
         const gone = (cause as { code?: string }).code === "ENOENT";
         throw new StoreError(
           gone ? "STORE_FILES_VANISHED" : "STORE_IO",
@@ -235,35 +241,64 @@ export class QueueFiles {
     const end = this.#written;
     // The last one first: whenever this is cut short, the files that are left have no gap.
     for (const segment of this.sequence.dropFrom(end).reverse()) {
-      this.#unforced.delete(segment);
+      this.#forget(segment);
       await this.#context.files.close(segment.path);
       await removeFile(this.#context.fileSystem, segment.path);
       done.push(segment.path);
     }
     const { last } = this.sequence;
-    if (!last || end >= last.start + last.size) return done;
+    if (!last || this.#isZeroBehind) return done;
+    let stale = await this.#findStale(last, end);
+    if (stale) done.push(last.path);
+    for (; stale; stale = await this.#findStale(last, stale.end)) {
+      const { offset, length } = stale;
+      this.#wrote(last);
+      await this.#context.files.use(last.path, (file) =>
+        writeFully(file, [Buffer.alloc(length)], offset - last.start),
+      );
+    }
+    return done;
+  }
+
+  /**
+   * Looks at what lies on disk behind the end while the file is open: if there is nothing,
+   * {@linkcode QueueFiles.clearBehind} need not look at it, whatever is committed meanwhile. Not while the end
+   * is moved.
+   */
+  async lookBehind(): Promise<void> {
+    const { last } = this.sequence;
+    if (!last || this.#end < last.start) return;
+    // What cannot be read may belong to a queue that is about to be removed.
+    const isZero = this.#findStale(last, this.#end).then(
+      (stale) => stale === undefined,
+      () => false,
+    );
+    this.#isZeroBehind = await isZero;
+  }
+
+  /**
+   * The first piece with anything in it behind `from`.
+   *
+   * @returns Where it begins, how many bytes of it are to be zeroed, and where it ends.
+   */
+  async #findStale(
+    last: Segment,
+    from: number,
+  ): Promise<{ offset: number; length: number; end: number } | undefined> {
     const fileEnd = last.start + last.size;
-    let isStale = false;
     // Behind most ends there is the rest of a page, and a hole: to read that as well would take a second
     // for a hundred queues.
     let pieceBytes = OS_PAGE_SIZE;
-    for (let offset = end; ; pieceBytes = Math.min(pieceBytes * 2, PIECE_BYTES)) {
-      offset += await this.#holeAt(last, offset);
-      if (offset >= fileEnd) break;
-      const position = offset - last.start;
-      const length = pieceBytes - (position % OS_PAGE_SIZE);
-      const rest = await this.sequence.read(offset, length);
-      const stale = rest ? lastNonZero(rest) + 1 : 0;
-      offset += length;
-      if (stale === 0) continue;
-      isStale = true;
-      this.#unforced.add(last);
-      await this.#context.files.use(last.path, (file) =>
-        writeFully(file, [Buffer.alloc(stale)], position),
-      );
+    for (let offset = from; ; pieceBytes = Math.min(pieceBytes * 2, PIECE_BYTES)) {
+      const isInPage = (offset - last.start) % OS_PAGE_SIZE > 0;
+      if (!isInPage && offset < fileEnd) offset += await this.#holeAt(last, offset);
+      if (offset >= fileEnd) return undefined;
+      const end = offset + pieceBytes - ((offset - last.start) % OS_PAGE_SIZE);
+      const rest = await this.sequence.read(offset, end - offset);
+      const length = rest ? lastNonZero(rest) + 1 : 0;
+      if (length > 0) return { offset, length, end };
+      offset = end;
     }
-    if (isStale) done.push(last.path);
-    return done;
   }
 
   /** Bytes from `offset` on that are zero since no block holds them. */
@@ -296,7 +331,7 @@ export class QueueFiles {
     while (this.hasFilesBefore(offset)) {
       const first = this.sequence.first as Segment;
       // Its next force would miss it.
-      if (this.#unforced.has(first)) break;
+      if (this.#unforced.includes(first)) break;
       await this.#removeFirst(first);
       removed.push(first.path);
     }
@@ -313,7 +348,7 @@ export class QueueFiles {
     for (;;) {
       const { first } = this.sequence;
       if (!first || first.start >= offset) return;
-      this.#unforced.delete(first);
+      this.#forget(first);
       await this.#removeFirst(first);
     }
   }
@@ -356,6 +391,15 @@ export class QueueFiles {
     this.sequence.add(segment);
   }
 
+  #wrote(segment: Segment): void {
+    if (!this.#unforced.includes(segment)) this.#unforced = [...this.#unforced, segment];
+  }
+
+  /** It need not be synced any more. */
+  #forget(segment: Segment): void {
+    this.#unforced = this.#unforced.filter((other) => other !== segment);
+  }
+
   #dropTail(written: number): void {
     const left = this.#end - written;
     const from = written - this.#written;
@@ -367,7 +411,13 @@ export class QueueFiles {
 
 /** Where the last byte that is not zero lies, or -1. */
 export function lastNonZero(bytes: Buffer): number {
-  let at = bytes.length - 1;
+  let end = bytes.length;
+  // Page by page: most of what is looked through is zero.
+  for (let start = end; start > 0; end = start) {
+    start = Math.max(0, start - OS_PAGE_SIZE);
+    if (bytes.compare(ZERO_PAGE, 0, end - start, start, end) !== 0) break;
+  }
+  let at = end - 1;
   while (at >= 0 && bytes[at] === 0) at--;
   return at;
 }

@@ -37,6 +37,8 @@ export interface FileStat {
 export interface DirectoryEntry {
   readonly name: string;
   readonly kind: "file" | "directory" | "other";
+  /** Of a file, if it was asked for, and if to tell it took no call of its own. */
+  readonly stat?: FileStat;
 }
 
 /** What `statfs` tells of a file system, in bytes. */
@@ -162,8 +164,12 @@ export interface FileSystem {
   mkdir(path: string): Promise<void>;
   /** Removes an empty directory. */
   rmdir(path: string): Promise<void>;
-  /** Names in no particular order. */
-  readdir(path: string): Promise<DirectoryEntry[]>;
+  /**
+   * Names in no particular order.
+   *
+   * @param more `"stats"`: the caller is going to look at each file.
+   */
+  readdir(path: string, more?: "stats"): Promise<DirectoryEntry[]>;
   /** @throws `ENOENT` if there is no such path. Follows symbolic links. */
   stat(path: string): Promise<FileStat>;
   statfs(path: string): Promise<FileSystemSpace>;

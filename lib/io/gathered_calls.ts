@@ -24,6 +24,7 @@ const SYSCALLS = {
   s: "stat",
   f: "fstat",
   r: "scandir",
+  h: "lseek",
   t: "ftruncate",
   m: "rename",
   u: "unlink",
@@ -34,7 +35,7 @@ const SYSCALLS = {
 } as const;
 type Letter = keyof typeof SYSCALLS;
 /** Those that go together. */
-const LOOKS = "osfrc";
+const LOOKS = "osfrhc";
 
 interface Asked {
   readonly call: string;
@@ -59,75 +60,90 @@ export class GatheredCalls {
   /** @param flags `O_RDWR` and its like, from `fs.constants`. @returns The descriptor. */
   open(path: string, flags: number): Promise<number> {
     if (!this.#ownsFiles) return calls.open(path, flags);
-    return this.#make(["o", flags, path], () => calls.open(path, flags));
+    return this.#make("o", flags, [path], () => calls.open(path, flags));
   }
 
   stat(path: string): Promise<FileStat> {
-    return this.#make(["s", 0, path], () => calls.stat(path));
+    return this.#make("s", 0, [path], () => calls.stat(path));
   }
 
   fstat(fd: number): Promise<FileStat> {
-    return this.#make(["f", fd], () => calls.fstat(fd));
+    return this.#make("f", fd, [], () => calls.fstat(fd));
   }
 
-  async readdir(path: string): Promise<calls.ListedEntry[]> {
-    const entries = await this.#make(["r", 0, path], () => calls.readdir(path));
-    return entries.sort((a, b) => (a.name < b.name ? -1 : 1));
+  /** Names in their order. @param more `"stats"`: with the files' stats, where the addon makes the call. */
+  readdir(path: string, more?: "stats"): Promise<calls.ListedEntry[]> {
+    return this.#make("r", more ? 1 : 0, [path], () => calls.readdir(path));
+  }
+
+  /**
+   * Where data may lie from a position on, or the size of the file.
+   *
+   * @param alone Tells it if the addon does not, or where the file system knows no holes.
+   */
+  nextData(fd: number, position: number, alone: () => Promise<number>): Promise<number> {
+    if (!Number.isSafeInteger(position) || position < 0) return alone();
+    return this.#make("h", fd, [`${position}`], alone);
   }
 
   async ftruncate(fd: number, size: number): Promise<void> {
     const alone = () => calls.ftruncate(fd, size);
     if (!Number.isSafeInteger(size) || size < 0) return alone();
-    await this.#make(["t", fd, `${size}`], alone);
+    await this.#make("t", fd, [`${size}`], alone);
   }
 
   async rename(from: string, to: string): Promise<void> {
-    await this.#make(["m", 0, from, to], () => calls.rename(from, to));
+    await this.#make("m", 0, [from, to], () => calls.rename(from, to));
   }
 
   async unlink(path: string): Promise<void> {
-    await this.#make(["u", 0, path], () => calls.unlink(path));
+    await this.#make("u", 0, [path], () => calls.unlink(path));
   }
 
   async mkdir(path: string): Promise<void> {
-    await this.#make(["k", 0, path], () => calls.mkdir(path));
+    await this.#make("k", 0, [path], () => calls.mkdir(path));
   }
 
   async rmdir(path: string): Promise<void> {
-    await this.#make(["x", 0, path], () => calls.rmdir(path));
+    await this.#make("x", 0, [path], () => calls.rmdir(path));
   }
 
   async syncDirectory(path: string): Promise<void> {
-    await this.#make(["d", 0, path], () => calls.syncDirectory(path));
+    await this.#make("d", 0, [path], () => calls.syncDirectory(path));
   }
 
   async close(fd: number): Promise<void> {
     if (!this.#ownsFiles) return calls.close(fd);
-    await this.#make(["c", fd], () => calls.close(fd));
+    await this.#make("c", fd, [], () => calls.close(fd));
   }
 
   /** @param alone Makes the call if the addon does not. */
-  async #make<T>(
-    [letter, number, ...texts]: readonly [Letter, number, ...string[]],
+  #make<T>(
+    letter: Letter,
+    number: number,
+    texts: readonly string[],
     alone: () => Promise<T>,
   ): Promise<T> {
     // For the system a path ends there: Node refuses it.
     if (texts.some((text) => text.includes("\0"))) return alone();
-    const answer = await new Promise<unknown>((resolve) => {
-      const asked = { call: `${letter}${number} ${texts.join("\0")}\0`, answer: resolve };
+    return new Promise<T>((resolve, reject) => {
+      const asked: Asked = {
+        call: `${letter}${number} ${texts.join("\0")}\0`,
+        answer: (answer) => {
+          if (answer === undefined || answer === null) resolve(alone());
+          else if (typeof answer !== "number" || answer >= 0) resolve(answer as T);
+          else reject(failure(letter, texts, answer));
+        },
+      };
       if (!LOOKS.includes(letter)) {
         // It may take its time, and nobody is to wait for it who only looks.
         void this.#hop([asked]);
         return;
       }
       this.#asked.push(asked);
-      if (this.#asked.length === 1) process.nextTick(this.#send);
+      // At the end of the turn: with answers that come while it lasts it would go on and on.
+      if (this.#asked.length === 1) setImmediate(this.#send);
     });
-    if (answer === undefined || answer === null) return alone();
-    if (typeof answer !== "number" || answer >= 0) return answer as T;
-    const [path, dest] = letter === "t" ? [] : texts;
-    const error = systemError(errorName(answer), SYSCALLS[letter], path, undefined, dest);
-    throw Object.assign(error, { errno: answer });
   }
 
   readonly #send = (): void => {
@@ -149,4 +165,11 @@ export class GatheredCalls {
     }
     for (const [i, { answer }] of asked.entries()) answer(answers[i]);
   }
+}
+
+/** Node's error. */
+function failure(letter: Letter, texts: readonly string[], errno: number): Error {
+  const [path, dest] = letter === "t" || letter === "h" ? [] : texts;
+  const error = systemError(errorName(errno), SYSCALLS[letter], path, undefined, dest);
+  return Object.assign(error, { errno });
 }

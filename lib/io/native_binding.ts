@@ -70,12 +70,16 @@ export interface NativeBinding {
    * @param calls Each a letter, a number, a space and a text, and a NUL behind it:
    *   `o` opens the path with the flags that the number is (mode 0644): the descriptor;
    *   `s` and `f` stat the path or the descriptor: a `FileStat`;
-   *   `r` reads the directory: names and kinds, one of which is `"link"`;
+   *   `r` reads the directory: names and kinds, one of which is `"link"`, and of files, if the number is 1, what
+   *   `s` answers;
+   *   `h` looks behind a hole: the first position, at or behind that which the text is, that may hold data, or
+   *   the file's size;
    *   `t` cuts the descriptor to the size that the text is; `c` closes it;
    *   `m` renames the path to that behind it, which has a NUL of its own;
    *   `u` unlinks the path; `k` makes a directory, `x` removes one, `d` syncs one.
    * @returns What they answer, as a JSON array: 0 where nothing else is said, `errno` as a negative number
-   *   if the call failed, `null` if the directory to be synced could not be opened.
+   *   if the call failed, `null` if the directory to be synced could not be opened, or if the file system knows
+   *   no holes.
    */
   callEach(calls: string): Promise<string>;
   /** `preadv2` with `RWF_NOWAIT`: bytes read, 0 at the end of the file, -1 for "it would wait". */

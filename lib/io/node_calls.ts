@@ -65,9 +65,8 @@ export async function syncDirectory(path: string): Promise<void> {
 }
 
 /** A name in a directory, and what it is: a link is not followed. */
-export interface ListedEntry {
-  readonly name: string;
-  readonly kind: DirectoryEntry["kind"] | "link";
+export interface ListedEntry extends Omit<DirectoryEntry, "kind"> {
+  kind: DirectoryEntry["kind"] | "link";
 }
 
 export async function readdir(path: string): Promise<ListedEntry[]> {

@@ -70,15 +70,13 @@ export class NodeFileSystem implements FileSystem {
     return this.#gathered.rmdir(path);
   }
 
-  async readdir(path: string): Promise<DirectoryEntry[]> {
-    const entries = await this.#gathered.readdir(path);
-    return Promise.all(
-      entries.map(async ({ name, kind }) => ({
-        name,
-        // A link counts as what it leads to: a folder may have been moved to another disk.
-        kind: kind === "link" ? await this.#kindBehind(path, name) : kind,
-      })),
-    );
+  async readdir(path: string, more?: "stats"): Promise<DirectoryEntry[]> {
+    const entries = await this.#gathered.readdir(path, more);
+    for (const entry of entries) {
+      // A link counts as what it leads to: a folder may have been moved to another disk.
+      if (entry.kind === "link") entry.kind = await this.#kindBehind(path, entry.name);
+    }
+    return entries as DirectoryEntry[];
   }
 
   stat(path: string): Promise<FileStat> {
@@ -198,10 +196,12 @@ class NodeFileHandle implements FileHandle {
   }
 
   nextData(position: number): Promise<number> {
-    return this.#during("lseek", async (fd) => {
-      const found = await this.#lseekData(fd, position);
-      return found === -1 ? (await this.#gathered.fstat(fd)).size : found;
-    });
+    return this.#during("lseek", (fd) =>
+      this.#gathered.nextData(fd, position, async () => {
+        const found = await this.#lseekData(fd, position);
+        return found === -1 ? (await this.#gathered.fstat(fd)).size : found;
+      }),
+    );
   }
 
   fdatasync(): Promise<void> {

@@ -9,6 +9,6 @@
 export type Soon<T> = T | Promise<T>;
 
 /** Goes on with what is there, or once it is. */
-export function soon<T, U>(value: Soon<T>, next: (value: T) => U): Soon<U> {
+export function soon<T, U>(value: Soon<T>, next: (value: T) => Soon<U>): Soon<U> {
   return value instanceof Promise ? value.then(next) : next(value);
 }

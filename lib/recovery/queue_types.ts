@@ -24,6 +24,8 @@ export function checkQueueTypes(
   for (const topic of queues.topics()) {
     if (deletions === "to be completed" && queues.deleted.get(topic)) continue;
     const said = topics.queueTypeOf(topic);
+    const types = new Set(queues.of(topic).map(({ queueType }) => queueType));
+    if (types.size === 1 && (said === undefined || types.has(said))) continue;
     let due = said;
     for (const queueId of queues.queueIds(topic)) {
       const { queueType, directory } = queues.findOrCreate(topic, queueId);

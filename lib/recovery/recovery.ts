@@ -315,7 +315,12 @@ class Recovery {
       for (const queue of queues) queuesEnd = Math.max(queuesEnd, queue.maxPhysicalOffset);
     }
     const start = await chooseScanStart(this.#store, queuesEnd, this.#check);
-    if (!cleanStop) await this.#lookAtQueues((queue) => this.#findEnd(queue, start.offset));
+    if (!cleanStop) {
+      await this.#lookAtQueues(async (queue) => {
+        await this.#findEnd(queue, start.offset);
+        await queue.lookBehind();
+      });
+    }
     return start;
   }
 
@@ -719,7 +724,7 @@ class Recovery {
       });
     }
     await inParallel([...this.#store.queues], async (queue) => {
-      await queue.force();
+      if (queue.hasUnforcedFiles) await queue.force();
       await this.#syncExpired(queue);
     });
     await this.#lookAtQueues((queue) => queue.correctMin(logMin));

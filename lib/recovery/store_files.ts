@@ -4,7 +4,7 @@
  * @module
  */
 
-import { join } from "node:path";
+import { join, sep } from "node:path";
 import { abortExists } from "../checkpoint/abort_file.ts";
 import {
   type DeletedTopic,
@@ -26,7 +26,7 @@ import type { StorePaths } from "../io/store_paths.ts";
 import type { QueueType } from "../metadata/topic_table.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { OpenFiles } from "../segment/open_files.ts";
-import { type Segment, segmentName, segmentOf, segmentStart } from "../segment/segment.ts";
+import { type Segment, segmentName, segmentStart } from "../segment/segment.ts";
 import { SegmentQueue } from "../segment/segment_queue.ts";
 
 /** The largest size that a file of a store may be given (`MessageStoreConfig`: an int). */
@@ -84,11 +84,14 @@ export async function listStoreFiles(context: StoreFilesContext): Promise<StoreF
   }
   const logFiles = await filesOf(fileSystem, paths.commitLog);
   refuseDoubles(logFiles, names);
-  const queueFolders = await listQueues(fileSystem, paths.consumeQueue);
-  const extensionFolders = await listQueues(fileSystem, paths.queueExtension);
-  const batchFolders = await listQueues(fileSystem, paths.batchQueue);
+  const queueFolders = await listQueues(context, paths.consumeQueue);
+  const extensionFolders = await listQueues(context, paths.queueExtension);
+  const batchFolders = await listQueues(context, paths.batchQueue);
   for (const queues of [queueFolders, extensionFolders, batchFolders]) {
-    for (const { folder } of queues.values()) refuseDoubles(folder, names);
+    for (const { folder } of queues.values()) {
+      refuseDoubles(folder, names);
+      await files.turn.take(0);
+    }
   }
   const sizeIn = (folders: readonly Folder[], unit: number, due: number, adopt: boolean): number =>
     (adopt ? usualSize(folders, unit) : undefined) ?? due;
@@ -200,13 +203,14 @@ interface QueueFolder {
 
 /** The folders of queues in a folder of topics, by `topic/queueId`. */
 async function listQueues(
-  fileSystem: FileSystem,
+  { fileSystem, files }: Pick<StoreFilesContext, "fileSystem" | "files">,
   root: string,
 ): Promise<ReadonlyMap<string, QueueFolder>> {
   const queues = new Map<string, QueueFolder>();
   for (const { name: topic, kind } of await list(fileSystem, root)) {
     if (kind !== "directory") continue;
     for (const queue of await list(fileSystem, join(root, topic))) {
+      await files.turn.take(0);
       // RocketMQ skips names that are no whole numbers.
       if (queue.kind !== "directory" || !isQueueId(queue.name)) continue;
       queues.set(`${topic}/${queue.name}`, { topic, queueId: Number(queue.name), folder: EMPTY });
@@ -215,7 +219,7 @@ async function listQueues(
   await inParallel(
     queues.values(),
     async (queue) => {
-      const directory = join(root, queue.topic, String(queue.queueId));
+      const directory = `${root}${sep}${queue.topic}${sep}${queue.queueId}`;
       queue.folder = await filesOf(fileSystem, directory);
     },
     LOOKS_AT_ONCE,
@@ -234,7 +238,6 @@ function isQueueId(name: string): boolean {
 
 /** The files of a folder of segments, in order. */
 interface Folder {
-  readonly directory: string;
   readonly files: readonly {
     readonly path: string;
     readonly start: number;
@@ -243,19 +246,19 @@ interface Folder {
   }[];
 }
 
-const EMPTY: Folder = { directory: "", files: [] };
+const EMPTY: Folder = { files: [] };
 
 /**
  * The files of one folder. Sub-folders are passed over, as RocketMQ does, unless one is in the way of a
  * segment; any other name is refused.
  */
 async function filesOf(fileSystem: FileSystem, directory: string): Promise<Folder> {
-  const entries = (await list(fileSystem, directory))
+  const entries = (await list(fileSystem, directory, "stats"))
     .filter(({ name, kind }) => kind !== "directory" || segmentStart(name) !== undefined)
     .sort((a, b) => (a.name < b.name ? -1 : 1));
   const files: Folder["files"][number][] = [];
-  for (const { name, kind } of entries) {
-    const path = join(directory, name);
+  for (const { name, kind, stat: known } of entries) {
+    const path = `${directory}${sep}${name}`;
     const start = segmentStart(name);
     // A longer name may tell an offset that another file has.
     if (kind !== "file" || start === undefined || segmentName(start) !== name) {
@@ -264,10 +267,10 @@ async function filesOf(fileSystem: FileSystem, directory: string): Promise<Folde
         "a folder of segments holds only files named by their offset, 20 digits",
       );
     }
-    const { size, identity } = await stat(fileSystem, path);
+    const { size, identity } = known ?? (await stat(fileSystem, path));
     files.push({ path, start, size, identity });
   }
-  return { directory, files };
+  return { files };
 }
 
 /** A file that was met before under another name is refused. */
@@ -296,7 +299,7 @@ function usualSize(folders: readonly Folder[], unit: number): number | undefined
 
 /** Any size but the right one is refused: only the last file may be too short. */
 function segmentsOf(
-  { directory, files }: Folder,
+  { files }: Folder,
   fileSize: number,
 ): { readonly segments: Segment[]; readonly short: Segment[] } {
   const short: Segment[] = [];
@@ -307,7 +310,7 @@ function segmentsOf(
     if (!Number.isSafeInteger(start + fileSize)) {
       throw unexpected(path, "its name is an offset so close to 2^53 that nothing fits behind it");
     }
-    const segment = segmentOf(directory, start, fileSize);
+    const segment = { path, start, size: fileSize, unverifiedIdentity: undefined };
     if (size !== fileSize) {
       if (size > fileSize || i < files.length - 1) {
         throw unexpected(path, `it has ${size} bytes, ${fileSize} are due`);
@@ -342,9 +345,13 @@ async function listIndex(fileSystem: FileSystem, path: string): Promise<string[]
   }
 }
 
-async function list(fileSystem: FileSystem, path: string): Promise<DirectoryEntry[]> {
+async function list(
+  fileSystem: FileSystem,
+  path: string,
+  more?: "stats",
+): Promise<DirectoryEntry[]> {
   try {
-    return await fileSystem.readdir(path);
+    return await fileSystem.readdir(path, more);
   } catch (cause) {
     if ((cause as { code?: string }).code === "ENOENT") return [];
     throw new StoreError("STORE_IO", `Cannot list ${path}`, { path, cause });

@@ -7,7 +7,7 @@
  * @module
  */
 
-import { join } from "node:path";
+import { sep } from "node:path";
 import type { FilePosition, PhysicalOffset } from "../units.ts";
 
 export interface Segment {
@@ -38,7 +38,8 @@ export function segmentStart(name: string): PhysicalOffset | undefined {
 }
 
 export function segmentOf(directory: string, start: PhysicalOffset, size: number): Segment {
-  return { path: join(directory, segmentName(start)), start, size, unverifiedIdentity: undefined };
+  const path = `${directory}${sep}${segmentName(start)}`;
+  return { path, start, size, unverifiedIdentity: undefined };
 }
 
 /** An offset of the sequence as a position in this file, between 0 and its size. */

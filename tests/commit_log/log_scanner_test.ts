@@ -149,6 +149,21 @@ t.test("scanLog() reads large pieces, each about once", async (t) => {
   t.ok(bytes <= 3 * 1024 * KIB, `${bytes} bytes`);
 });
 
+t.test("scanLog() visits so many records in a turn, however small they are", async (t) => {
+  const { segments } = logOf(t, 1024 * KIB, Array(3000).fill(92));
+  let turns = 0;
+  let isOver = false;
+  const turn = (): void => {
+    turns++;
+    if (!isOver) setImmediate(turn);
+  };
+  setImmediate(turn);
+  const { steps } = await walk(segments);
+  isOver = true;
+  t.ok(steps.length >= 3000);
+  t.ok(turns >= 5, `${turns} turns`);
+});
+
 t.test("scanLog() names what is bad, and goes on where it is told", async (t) => {
   const damages: Record<string, [position: number, bytes: number[], reason: RegExp]> = {
     "a magic": [4, [0, 0, 0, 0], /MAGICCODE/],

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync } from "node:fs";
 import t, { type Test } from "tap";
 import { QueueFiles } from "../../lib/consume_queue/queue_files.ts";
 import { QueueRig } from "../support/queue_rig.ts";
@@ -86,6 +86,50 @@ t.test("QueueFiles.moveTo() and clearBehind() leave nothing behind the end", asy
   put(files, 1, 5);
   await files.commit();
   t.equal(rig.bytes()[23], 5);
+});
+
+t.test("QueueFiles.lookBehind() spares clearBehind() a look, if nothing is there", async (t) => {
+  const { rig, files } = filesOf(t);
+  put(files, 55, 9);
+  await files.commit();
+  let reads = 0;
+  const read = files.sequence.read.bind(files.sequence);
+  files.sequence.read = (offset, length) => {
+    reads++;
+    return read(offset, length);
+  };
+  files.moveTo(57);
+  await files.lookBehind();
+  t.equal(reads, 1);
+  put(files, 1, 5);
+  await files.commit();
+  t.same(await files.clearBehind(), []);
+  t.equal(reads, 1, "whatever was committed");
+  files.moveTo(53);
+  await files.lookBehind();
+  t.same(await files.clearBehind(), [rig.path(40)], "something is there");
+  t.same(rig.bytes().subarray(53), Buffer.alloc(7));
+  await files.lookBehind();
+  files.moveTo(43);
+  t.same(await files.clearBehind(), [rig.path(40)], "the end was moved");
+  files.moveTo(21);
+  await files.lookBehind();
+  t.same(await files.clearBehind(), [rig.path(40), rig.path(20)], "there are files behind it");
+  t.same(rig.bytes().subarray(20), Buffer.concat([Buffer.alloc(1, 9), Buffer.alloc(19)]));
+});
+
+t.test("QueueFiles.lookBehind() leaves to clearBehind() what cannot be read", async (t) => {
+  const { rig, files } = filesOf(t);
+  await files.lookBehind();
+  put(files, 15, 9);
+  await files.commit();
+  files.moveTo(10);
+  await rig.context.files.close(rig.path(0));
+  renameSync(rig.path(0), `${rig.path(0)}.away`);
+  await files.lookBehind();
+  await t.rejects(files.clearBehind(), { code: "STORE_IO" });
+  renameSync(`${rig.path(0)}.away`, rig.path(0));
+  t.same(await files.clearBehind(), [rig.path(0)]);
 });
 
 t.test("QueueFiles.removeBefore() keeps the last file, and one that is to be forced", async (t) => {

@@ -142,6 +142,51 @@ for (const [name, binding] of Object.entries({ "without the addon": standIns, na
       t.equal((await gathered.stat(file)).size, 2 ** 40);
     });
 
+    t.test("tell with the names what the files are, where they can", async (t) => {
+      const root = t.testdir({ folder: {}, file: "abc", link: t.fixture("symlink", "file") });
+      const entries = await gathered.readdir(root, "stats");
+      t.strictSame(
+        entries.map(({ name, kind }) => [name, kind]),
+        [
+          ["file", "file"],
+          ["folder", "directory"],
+          ["link", "link"],
+        ],
+      );
+      const told = name === "native" ? await gathered.stat(join(root, "file")) : undefined;
+      t.strictSame(
+        entries.map(({ stat }) => stat),
+        [told, undefined, undefined],
+      );
+    });
+
+    t.test("look behind holes", async (t) => {
+      const alone = async () => -5;
+      const fd = fs.openSync(join(t.testdir(), "a"), "w+");
+      fs.ftruncateSync(fd, 1 << 30);
+      fs.writeSync(fd, "x", 1 << 29);
+      const found = await gathered.nextData(fd, 0, alone);
+      if (name === "native") {
+        t.ok(found === 0 || (found > (1 << 29) - (1 << 21) && found <= 1 << 29), `found ${found}`);
+        t.equal(await gathered.nextData(fd, 1 << 29, alone), 1 << 29);
+        t.equal(await gathered.nextData(fd, 1 << 30, alone), 1 << 30);
+        t.equal(await gathered.nextData(fd, 2 ** 40, alone), 1 << 30);
+        t.equal(
+          await message(gathered.nextData(1_000_000, 0, alone)),
+          "EBADF: bad file descriptor, lseek",
+        );
+      } else {
+        t.equal(found, -5);
+      }
+      fs.closeSync(fd);
+      for (const position of [-1, 0.5, 2 ** 53]) {
+        t.equal(await gathered.nextData(fd, position, alone), -5, `${position}`);
+      }
+      const knowsNone = fs.openSync("/proc/self/comm", "r");
+      t.equal(await gathered.nextData(knowsNone, 0, alone), -5);
+      fs.closeSync(knowsNone);
+    });
+
     t.test("make, move and remove", async (t) => {
       const root = t.testdir();
       const [folder, from, to] = ["folder", "2 new", "moved"].map((name) => join(root, name)) as [
