@@ -312,7 +312,7 @@ class Scan {
       if (queueOffset >= end) return true;
       const offset = unitOffset(units, at);
       const size = unitSize(units, at);
-      if (this.#isFull(offset, size, messages)) return true;
+      if (this.#isFull(this.#count, this.#bytes, offset, size, messages)) return true;
       this.#pulled = offset;
       this.#next = queueOffset + messages;
       if (offset < this.#skipTo) continue;
@@ -361,17 +361,22 @@ class Scan {
     return false;
   }
 
-  /** `DefaultMessageStore.isTheBatchFull`. */
-  #isFull(offset: PhysicalOffset, size: number, messages: number): boolean {
-    const count = this.#count;
+  /** `DefaultMessageStore.isTheBatchFull`, after so many messages and bytes. */
+  #isFull(
+    count: number,
+    bytes: number,
+    offset: PhysicalOffset,
+    size: number,
+    messages: number,
+  ): boolean {
     if (count === 0) return false;
-    if (count + messages > this.#maxMessages || this.#bytes + size > this.#maxBytes) return true;
+    if (count + messages > this.#maxMessages || bytes + size > this.#maxBytes) return true;
     const { options } = this.#context;
     const recent = this.#maxPhysical - offset <= this.#inMemoryBytes;
     return recent
-      ? this.#bytes + size > options.maxTransferBytesOnMessageInMemory ||
+      ? bytes + size > options.maxTransferBytesOnMessageInMemory ||
           count >= options.maxTransferCountOnMessageInMemory
-      : this.#bytes + size > options.maxTransferBytesOnMessageInDisk ||
+      : bytes + size > options.maxTransferBytesOnMessageInDisk ||
           count >= options.maxTransferCountOnMessageInDisk;
   }
 
@@ -388,16 +393,20 @@ class Scan {
       (units.length - from) / unitBytes,
     );
     const places = new RecordPlaces(most);
+    let count = this.#count;
     let bytes = this.#bytes;
     for (let at = from; at < units.length && isUnit(units, at); at += unitBytes) {
       if (isFiller(units, at)) continue;
       if (this.#filter && !this.#mayPass(this.#filter, units, at)) continue;
+      const offset = unitOffset(units, at);
       const size = unitSize(units, at);
-      bytes += size;
-      if (places.count > 0 && bytes > this.#maxBytes) break;
+      const messages = this.#isBatch ? batchMessages(units, at) : 1;
+      if (places.count > 0 && this.#isFull(count, bytes, offset, size, messages)) break;
       const message = this.#isBatch ? batchBase(units, at) : queueOffset + (at - from) / UNIT_BYTES;
-      places.add(unitOffset(units, at), size, message);
+      places.add(offset, size, message);
       if (places.isFull) break;
+      count += messages;
+      bytes += size;
     }
     return places;
   }
