@@ -47,36 +47,20 @@ import {
  * the memory behind them is.
  */
 export class StoredMessage {
-  readonly #memory: Buffer;
-  readonly #start: number;
-  /** Bytes of the whole record (RocketMQ: store size). */
-  readonly size: number;
-  #bytes: Buffer | undefined;
+  /** The whole record. */
+  readonly bytes: Buffer;
   #topic: string | undefined;
   #propertiesText: string | undefined;
   #properties: Map<string, string> | undefined;
 
-  /**
-   * @param memory Holds the record, for which `checkRecord` said so; see {@linkcode decodeRecord}.
-   * @param start Its first byte.
-   * @param size Its bytes.
-   */
-  constructor(memory: Buffer, start = 0, size = memory.length) {
-    this.#memory = memory;
-    this.#start = start;
-    this.size = size;
-  }
-
-  /** The whole record. */
-  get bytes(): Buffer {
-    // Most messages are only asked for their bodies.
-    this.#bytes ??= this.#memory.subarray(this.#start, this.#end);
-    return this.#bytes;
+  /** @param bytes Exactly one record, for which `checkRecord` said so; see {@linkcode decodeRecord}. */
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
   }
 
   get topic(): string {
     this.#topic ??= decodeUtf8(
-      this.#memory,
+      this.bytes,
       this.#bodyEnd + this.version,
       this.#propertiesAt - PROPERTIES_LENGTH_SIZE,
     );
@@ -84,35 +68,40 @@ export class StoredMessage {
   }
 
   get queueId(): number {
-    return readQueueId(this.#memory, this.#start);
+    return readQueueId(this.bytes, 0);
   }
 
   /** Place in its queue, in messages; 0 if it is prepared or rolled back. */
   get queueOffset(): QueueOffset {
-    return readQueueOffset(this.#memory, this.#start);
+    return readQueueOffset(this.bytes, 0);
   }
 
   /** Place in the commit log, in bytes. */
   get physicalOffset(): PhysicalOffset {
-    return readPhysicalOffset(this.#memory, this.#start);
+    return readPhysicalOffset(this.bytes, 0);
+  }
+
+  /** Bytes of the whole record (RocketMQ: store size). */
+  get size(): number {
+    return this.bytes.length;
   }
 
   get version(): RecordVersion {
-    return readVersion(this.#memory, this.#start);
+    return readVersion(this.bytes, 0);
   }
 
   get flag(): number {
-    return readInt32(this.#memory, this.#start + FLAG_AT);
+    return readInt32(this.bytes, FLAG_AT);
   }
 
   /** Bits of `sys_flag.ts`. */
   get sysFlag(): number {
-    return readSysFlag(this.#memory, this.#start);
+    return readSysFlag(this.bytes, 0);
   }
 
   /** Masked CRC-32 of the body, as the record says. */
   get bodyCrc(): number {
-    return readInt32(this.#memory, this.#start + BODY_CRC_AT);
+    return readInt32(this.bytes, BODY_CRC_AT);
   }
 
   /**
@@ -122,25 +111,22 @@ export class StoredMessage {
    * {@linkcode exactBornTimestamp}.
    */
   get bornTimestamp(): number {
-    return readInt64(this.#memory, this.#start + BORN_TIMESTAMP_AT, "BORNTIMESTAMP");
+    return readInt64(this.bytes, BORN_TIMESTAMP_AT, "BORNTIMESTAMP");
   }
 
   /** {@linkcode bornTimestamp}, whatever it is. */
   get exactBornTimestamp(): bigint {
-    return readBigInt64(this.#memory, this.#start + BORN_TIMESTAMP_AT);
+    return readBigInt64(this.bytes, BORN_TIMESTAMP_AT);
   }
 
   /** Where the producer is: `1.2.3.4:5` or `[0:0:0:0:0:0:0:1]:5`. */
   get bornHost(): string {
-    const { sysFlag } = this;
-    return formatHost(
-      this.#memory.subarray(this.#start + BORN_HOST_AT, this.#start + storeTimestampAt(sysFlag)),
-    );
+    return formatHost(this.bytes.subarray(BORN_HOST_AT, storeTimestampAt(this.sysFlag)));
   }
 
   /** When it was stored: Unix time in milliseconds. */
   get storeTimestamp(): number {
-    return readStoreTimestamp(this.#memory, this.#start);
+    return readStoreTimestamp(this.bytes, 0);
   }
 
   /** Where the store is that wrote it: `1.2.3.4:5` or `[0:0:0:0:0:0:0:1]:5`. */
@@ -149,14 +135,13 @@ export class StoredMessage {
   }
 
   get #storeHostBytes(): Buffer {
-    const { sysFlag } = this;
-    const at = this.#start + storeHostAt(sysFlag);
-    return this.#memory.subarray(at, at + storeHostSize(sysFlag));
+    const at = storeHostAt(this.sysFlag);
+    return this.bytes.subarray(at, at + storeHostSize(this.sysFlag));
   }
 
   /** How often it was delivered before it was stored. */
   get reconsumeTimes(): number {
-    return readInt32(this.#memory, this.#start + reconsumeTimesAt(this.sysFlag));
+    return readInt32(this.bytes, reconsumeTimesAt(this.sysFlag));
   }
 
   /**
@@ -166,55 +151,51 @@ export class StoredMessage {
    * {@linkcode exactPreparedTransactionOffset}.
    */
   get preparedTransactionOffset(): PhysicalOffset {
-    return readInt64(this.#memory, this.#preparedAt, "PREPAREDTRANSACTIONOFFSET");
+    return readInt64(this.bytes, this.#preparedAt, "PREPAREDTRANSACTIONOFFSET");
   }
 
   /** {@linkcode preparedTransactionOffset}, whatever it is. */
   get exactPreparedTransactionOffset(): bigint {
-    return readBigInt64(this.#memory, this.#preparedAt);
+    return readBigInt64(this.bytes, this.#preparedAt);
   }
 
   /** The body as it was sent, compressed if `sysFlag` says so; empty if there is none. A view. */
   get body(): Buffer {
     const lengthAt = this.#bodyLengthAt;
     const bodyAt = lengthAt + 4;
-    return this.#memory.subarray(bodyAt, bodyAt + readInt32(this.#memory, lengthAt));
+    return this.bytes.subarray(bodyAt, bodyAt + readInt32(this.bytes, lengthAt));
   }
 
-  // Places in the memory.
-
-  get #end(): number {
-    return this.#start + this.size;
-  }
+  // Places in the record.
 
   get #preparedAt(): number {
-    return this.#start + preparedTransactionOffsetAt(this.sysFlag);
+    return preparedTransactionOffsetAt(this.sysFlag);
   }
 
   get #bodyLengthAt(): number {
-    return this.#start + bodyLengthAt(this.sysFlag);
+    return bodyLengthAt(this.sysFlag);
   }
 
   get #bodyEnd(): number {
     const lengthAt = this.#bodyLengthAt;
-    return lengthAt + 4 + readInt32(this.#memory, lengthAt);
+    return lengthAt + 4 + readInt32(this.bytes, lengthAt);
   }
 
   get #propertiesAt(): number {
     const at = this.#bodyEnd;
-    const topicLength = this.version === 1 ? this.#memory[at]! : readInt16(this.#memory, at);
+    const topicLength = this.version === 1 ? this.bytes[at]! : readInt16(this.bytes, at);
     return at + this.version + topicLength + PROPERTIES_LENGTH_SIZE;
   }
 
   /** The properties as they are stored. */
   get propertiesText(): string {
-    this.#propertiesText ??= decodeUtf8(this.#memory, this.#propertiesAt, this.#end);
+    this.#propertiesText ??= decodeUtf8(this.bytes, this.#propertiesAt);
     return this.#propertiesText;
   }
 
   /** The properties by name; `undefined` if the record has none at all. */
   get properties(): ReadonlyMap<string, string> | undefined {
-    if (this.#propertiesAt === this.#end) return undefined;
+    if (this.#propertiesAt === this.bytes.length) return undefined;
     this.#properties ??= parseProperties(this.propertiesText);
     return this.#properties;
   }
@@ -263,7 +244,7 @@ export function decodeRecord(bytes: Buffer, start = 0, end = bytes.length): Stor
   const check = checkRecord(bytes, start, end, undefined, { checkCrc: false });
   switch (check.kind) {
     case "record":
-      return new StoredMessage(bytes, start, check.size);
+      return new StoredMessage(bytes.subarray(start, start + check.size));
     case "blank":
       throw damaged("it is the blank at the end of a file");
     case "short":

@@ -339,7 +339,7 @@ class Scan {
       const { bytes, isVouched } = this.#window;
       const fault = isVouched ? undefined : this.#faultOf(start, offset, size);
       if (fault) return this.#stopAt(queueOffset, fault);
-      const message = new StoredMessage(bytes, start, size);
+      const message = new StoredMessage(bytes.subarray(start, start + size));
       if (!isVouched && !this.#isOwn(message, start, queueOffset)) {
         // A unit of the schedule topic has no room for the mark: it tells a time.
         const mayBeLost = isMarkedLost(units, at) || this.#queue.topic === SCHEDULE_TOPIC;
