@@ -876,6 +876,29 @@ Napi::Value CheckRecords(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<double>(count));
 }
 
+Napi::Value CheckPlaces(const Napi::CallbackInfo& info) {
+  Arguments arguments(info);
+  iovec memory = arguments.memory(0);
+  iovec table = arguments.doubles(1);
+  size_t count = static_cast<size_t>(arguments.bytes(2, "count"));
+  iovec topic = arguments.memory(3);
+  int64_t queue_id = arguments.bytes(4, "queueId");
+  if (!arguments.ok()) return Napi::Value();
+  bool check_crc = info[5].ToBoolean();
+  auto text = [](const iovec& part) {
+    const uint8_t* from = static_cast<const uint8_t*>(part.iov_base);
+    return records::Text{from, from + part.iov_len};
+  };
+  size_t whole = 0;
+  if (queue_id <= INT32_MAX) {
+    const size_t room = table.iov_len * sizeof(double) / sizeof(records::Place);
+    whole = records::each(text(memory), static_cast<const records::Place*>(table.iov_base),
+                          std::min(count, room), text(topic), static_cast<int32_t>(queue_id),
+                          check_crc);
+  }
+  return Napi::Number::New(info.Env(), static_cast<double>(whole));
+}
+
 #endif  // FORCELOG_CRC32
 
 // Only the pages that lie within the buffer: it seldom begins and ends with one, and the rest of
@@ -1002,6 +1025,7 @@ Napi::Object init(Napi::Env, Napi::Object exports) {
   if (crc32::is_supported()) {
     add_raw(exports, "crc32", Crc32);
     add<CheckRecords>(exports, "checkRecords");
+    add<CheckPlaces>(exports, "checkPlaces");
   }
 #endif
   add<Madvise>(exports, "madvise");

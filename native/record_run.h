@@ -1,9 +1,10 @@
-// Records of the log that lie one behind the other, looked through in one go.
+// Many records of the log, looked through in one go: those that lie one behind the other, or those that
+// a queue leads to.
 //
 // This only ever says that a record is whole: by the rules of lib/message/record_check.ts, field by
-// field, where nothing about it is unusual. Whatever else lies there ends the run, and the checks in
-// TypeScript say what it is and why. tests/message/record_run_test.ts holds the two against each
-// other.
+// field, where nothing about it is unusual. Whatever else lies there ends the look, and the checks in
+// TypeScript say what it is and why. tests/message/record_run_test.ts and record_places_test.ts hold
+// the two against each other.
 //
 // The bytes may be anything: nothing is read before it is known to lie within them.
 
@@ -104,6 +105,17 @@ struct Text {
   }
 };
 
+// What a record says of itself.
+struct Record {
+  int32_t size;
+  uint32_t sys_flag;
+  int32_t queue_id;
+  int64_t queue_offset;
+  int64_t store_timestamp;
+  Text topic;
+  Text properties;
+};
+
 // Topics of a run by their number. A place is given to whoever comes last: then a topic may be
 // counted again.
 class Topics {
@@ -178,8 +190,8 @@ inline bool tags_code_of(Text properties, int32_t* tags_code) {
 
 // Looks at the record at the beginning of `bytes`, which lies at `offset` in the log.
 //
-// @returns Whether it is whole beyond doubt. `row` has no place yet.
-inline bool look(Text bytes, int64_t offset, bool check_crc, Topics* topics, Row* row) {
+// @returns Whether it is whole beyond doubt.
+inline bool look(Text bytes, int64_t offset, bool check_crc, Record* record) {
   const uint8_t* start = bytes.from;
   if (bytes.size() < kRecordMin) return false;
   const uint32_t magic = u32(start + kMagicAt);
@@ -234,18 +246,24 @@ inline bool look(Text bytes, int64_t offset, bool check_crc, Topics* topics, Row
     }
   }
 
-  const uint32_t transaction = sys_flag & kTransactionMask;
+  *record = {total_size, sys_flag, queue_id, queue_offset, store_timestamp, topic, properties};
+  return true;
+}
+
+// What queues need to know of a whole record.
+inline void tell(const Record& record, Topics* topics, Row* row) {
+  const uint32_t transaction = record.sys_flag & kTransactionMask;
   int32_t tags_code = 0;
   const bool tells_all = (transaction == 0 || transaction == kTransactionCommit) &&
-                         (sys_flag & kInnerBatch) == 0 && tags_code_of(properties, &tags_code);
-  row->size = total_size;
-  row->sys_flag = static_cast<int32_t>(sys_flag);
-  row->queue_id = queue_id;
-  row->queue_offset = static_cast<double>(queue_offset);
-  row->store_timestamp = static_cast<double>(store_timestamp);
+                         (record.sys_flag & kInnerBatch) == 0 &&
+                         tags_code_of(record.properties, &tags_code);
+  row->size = record.size;
+  row->sys_flag = static_cast<int32_t>(record.sys_flag);
+  row->queue_id = record.queue_id;
+  row->queue_offset = static_cast<double>(record.queue_offset);
+  row->store_timestamp = static_cast<double>(record.store_timestamp);
   row->tags_code = tags_code;
-  row->topic = tells_all ? topics->number_of(topic) : -1;
-  return true;
+  row->topic = tells_all ? topics->number_of(record.topic) : -1;
 }
 
 // Looks through the records that begin at `start`, which lies at `offset` in the log, up to the first
@@ -257,11 +275,51 @@ inline size_t run(Text bytes, size_t start, int64_t offset, bool check_crc, Row*
   Topics topics;
   size_t count = 0;
   for (size_t at = start; count < rows_max; count++) {
-    Row& row = rows[count];
+    Record record;
     const int64_t place = offset + static_cast<int64_t>(at - start);
-    if (!look({bytes.from + at, bytes.end}, place, check_crc, &topics, &row)) break;
-    row.at = static_cast<double>(at);
-    at += static_cast<size_t>(row.size);
+    if (!look({bytes.from + at, bytes.end}, place, check_crc, &record)) break;
+    tell(record, &topics, &rows[count]);
+    rows[count].at = static_cast<double>(at);
+    at += static_cast<size_t>(record.size);
+  }
+  return count;
+}
+
+// Where the unit of a queue leads. As in lib/message/record_places.ts: all as numbers of JavaScript.
+struct Place {
+  double offset;
+  double size;
+  double queue_offset;
+  // Where it lies in the bytes.
+  double at;
+};
+
+// Whether it is an integer that is exact, and not negative.
+inline bool is_safe(double number) {
+  return number >= 0 && number < 0x1p53 && number == static_cast<double>(static_cast<int64_t>(number));
+}
+
+// Looks at the records at some places, up to the first one that is not, beyond doubt, the whole record
+// of just that message in that queue.
+//
+// @returns How many they are.
+inline size_t each(Text bytes, const Place* places, size_t count, Text topic, int32_t queue_id,
+                   bool check_crc) {
+  for (size_t i = 0; i < count; i++) {
+    const Place& place = places[i];
+    if (!is_safe(place.at) || !is_safe(place.size) || !is_safe(place.offset)) return i;
+    const size_t at = static_cast<size_t>(place.at);
+    const size_t size = static_cast<size_t>(place.size);
+    if (at > bytes.size() || size > bytes.size() - at) return i;
+    const uint8_t* from = bytes.from + at;
+    Record record;
+    const int64_t offset = static_cast<int64_t>(place.offset);
+    if (!look({from, from + size}, offset, check_crc, &record)) return i;
+    if (static_cast<size_t>(record.size) != size || record.queue_id != queue_id ||
+        static_cast<double>(record.queue_offset) != place.queue_offset ||
+        !record.topic.is(reinterpret_cast<const char*>(topic.from), topic.size())) {
+      return i;
+    }
   }
   return count;
 }

@@ -109,6 +109,23 @@ export interface NativeBinding {
     checkCrc: boolean,
     rows: Float64Array,
   ): number;
+  /**
+   * Looks at the records that units of a queue lead to, up to the first that is not, beyond doubt, the
+   * whole record of just that message: see `record_places.ts`.
+   *
+   * @param places Four numbers for each record; the first `count` are looked at.
+   * @param topic In UTF-8.
+   * @param checkCrc Whether to compute CRCs.
+   * @returns How many records there are. Those that a stand-in leaves out are checked one by one.
+   */
+  checkPlaces(
+    bytes: Uint8Array,
+    places: Float64Array,
+    count: number,
+    topic: Uint8Array,
+    queueId: number,
+    checkCrc: boolean,
+  ): number;
   /** On the whole pages that lie within `memory`; on none if there is none. */
   madvise(memory: Uint8Array, advice: MemoryAdvice): void;
   mlock(memory: Uint8Array): void;
@@ -178,6 +195,8 @@ export const standIns: NativeBinding = {
     crc32(start === 0 && end === bytes.length ? bytes : bytes.subarray(start, end), seed),
 
   checkRecords: () => 0,
+
+  checkPlaces: () => 0,
 
   madvise: () => {},
 

@@ -36,6 +36,7 @@ import {
   readQueueOffset,
   StoredMessage,
 } from "../message/record.ts";
+import { RecordPlaces } from "../message/record_places.ts";
 import { topicOf } from "../message/topic.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { PhysicalOffset, QueueOffset } from "../units.ts";
@@ -214,7 +215,12 @@ class Scan {
     this.#maxPhysical = context.visible();
     this.#inMemoryBytes =
       (context.memoryBytes * context.options.accessMessageInMemoryMaxRatio) / 100;
-    this.#window = new RecordWindow(context.log, this.#maxPhysical);
+    this.#window = new RecordWindow(
+      context.log,
+      this.#maxPhysical,
+      (bytes, places, count, isRecent) =>
+        places.check(bytes, count, this.#topic, queue.queueId, isRecent ? NO_CRC : this.#check),
+    );
   }
 
   async run(): Promise<GetResult> {
@@ -306,7 +312,7 @@ class Scan {
       if (queueOffset >= end) return true;
       const offset = unitOffset(units, at);
       const size = unitSize(units, at);
-      if (this.#isFull(offset, size, messages)) return true;
+      if (this.#isFull(this.#count, this.#bytes, offset, size, messages)) return true;
       this.#pulled = offset;
       this.#next = queueOffset + messages;
       if (offset < this.#skipTo) continue;
@@ -330,10 +336,11 @@ class Scan {
         this.#skipTo = segments.startOf(offset) + segments.fileSize;
         continue;
       }
-      const fault = this.#faultOf(start, offset, size);
+      const { bytes, isVouched } = this.#window;
+      const fault = isVouched ? undefined : this.#faultOf(start, offset, size);
       if (fault) return this.#stopAt(queueOffset, fault);
-      const message = new StoredMessage(this.#window.bytes.subarray(start, start + size));
-      if (!this.#isOwn(message, start, queueOffset)) {
+      const message = new StoredMessage(bytes.subarray(start, start + size));
+      if (!isVouched && !this.#isOwn(message, start, queueOffset)) {
         // A unit of the schedule topic has no room for the mark: it tells a time.
         const mayBeLost = isMarkedLost(units, at) || this.#queue.topic === SCHEDULE_TOPIC;
         if (!mayBeLost || !(await this.#isLost(message, offset, size, queueOffset))) {
@@ -354,17 +361,22 @@ class Scan {
     return false;
   }
 
-  /** `DefaultMessageStore.isTheBatchFull`. */
-  #isFull(offset: PhysicalOffset, size: number, messages: number): boolean {
-    const count = this.#count;
+  /** `DefaultMessageStore.isTheBatchFull`, after so many messages and bytes. */
+  #isFull(
+    count: number,
+    bytes: number,
+    offset: PhysicalOffset,
+    size: number,
+    messages: number,
+  ): boolean {
     if (count === 0) return false;
-    if (count + messages > this.#maxMessages || this.#bytes + size > this.#maxBytes) return true;
+    if (count + messages > this.#maxMessages || bytes + size > this.#maxBytes) return true;
     const { options } = this.#context;
     const recent = this.#maxPhysical - offset <= this.#inMemoryBytes;
     return recent
-      ? this.#bytes + size > options.maxTransferBytesOnMessageInMemory ||
+      ? bytes + size > options.maxTransferBytesOnMessageInMemory ||
           count >= options.maxTransferCountOnMessageInMemory
-      : this.#bytes + size > options.maxTransferBytesOnMessageInDisk ||
+      : bytes + size > options.maxTransferBytesOnMessageInDisk ||
           count >= options.maxTransferCountOnMessageInDisk;
   }
 
@@ -372,20 +384,29 @@ class Scan {
     return filter.mayPass(units.readInt32BE(at + 12), units.readInt32BE(at + 16));
   }
 
-  /** Offset and size of the record that a unit leads to, and of those after it that may be wanted. */
-  #placesFrom(units: Buffer, from: number): number[] {
+  /** Of the record that a unit leads to, and of those after it that may be wanted. */
+  #placesFrom(units: Buffer, from: number, queueOffset: QueueOffset): RecordPlaces {
     const { unitBytes } = this.#queue;
-    const most = Math.min(WINDOW_RECORDS, this.#maxMessages - this.#count);
-    const places: number[] = [];
+    const most = Math.min(
+      WINDOW_RECORDS,
+      this.#maxMessages - this.#count,
+      (units.length - from) / unitBytes,
+    );
+    const places = new RecordPlaces(most);
+    let count = this.#count;
     let bytes = this.#bytes;
     for (let at = from; at < units.length && isUnit(units, at); at += unitBytes) {
       if (isFiller(units, at)) continue;
       if (this.#filter && !this.#mayPass(this.#filter, units, at)) continue;
+      const offset = unitOffset(units, at);
       const size = unitSize(units, at);
+      const messages = this.#isBatch ? batchMessages(units, at) : 1;
+      if (places.count > 0 && this.#isFull(count, bytes, offset, size, messages)) break;
+      const message = this.#isBatch ? batchBase(units, at) : queueOffset + (at - from) / UNIT_BYTES;
+      places.add(offset, size, message);
+      if (places.isFull) break;
+      count += messages;
       bytes += size;
-      if (places.length > 0 && bytes > this.#maxBytes) break;
-      places.push(unitOffset(units, at), size);
-      if (places.length === most * 2) break;
     }
     return places;
   }
@@ -408,7 +429,7 @@ class Scan {
     queueOffset: QueueOffset,
   ): Promise<StoreError | undefined> {
     try {
-      if (await this.#window.load(this.#placesFrom(units, at))) return undefined;
+      if (await this.#window.load(this.#placesFrom(units, at, queueOffset))) return undefined;
     } catch (error) {
       if (error instanceof StoreError) return error;
       throw error;

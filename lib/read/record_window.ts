@@ -6,6 +6,7 @@
 
 import type { CommitLog } from "../commit_log/commit_log.ts";
 import { type Soon, soon } from "../io/soon.ts";
+import type { RecordPlaces } from "../message/record_places.ts";
 import type { PhysicalOffset } from "../units.ts";
 
 /** Bytes read at once; as many as one `get` returns by default. */
@@ -15,18 +16,27 @@ export const WINDOW_RECORDS = 64;
 /** Bytes between two records that it is cheaper to read along. */
 const GAP_BYTES_MAX = 4096;
 
-/** Records that are read together. */
+/** Records that are read together: the first ones of some places. */
 interface Plan {
-  /** Of each where it lies in the log, its size, and where it lies in the bytes that are read. */
-  readonly offsets: number[];
-  readonly sizes: number[];
-  readonly ats: number[];
+  readonly places: RecordPlaces;
+  readonly count: number;
   /** Positions in their file, and lengths. */
-  readonly ranges: number[];
+  readonly ranges: Float64Array;
   readonly bytes: number;
   /** Sum of the sizes. */
   readonly records: number;
 }
+
+/** How many of the first records are what they should be, beyond doubt. */
+export type Voucher = (
+  bytes: Buffer,
+  places: RecordPlaces,
+  count: number,
+  isRecent: boolean,
+) => number;
+
+/** Where a plan is made; it takes no turn. */
+const RANGES = new Float64Array(2 * WINDOW_RECORDS);
 
 export class RecordWindow {
   /** What was loaded last: nobody changes it afterwards. At least half of it are records. */
@@ -35,13 +45,21 @@ export class RecordWindow {
   isRecent = false;
   readonly #log: CommitLog;
   readonly #limit: PhysicalOffset;
+  readonly #vouch: Voucher;
   #plan: Plan | undefined;
   #next = 0;
+  #vouched = 0;
 
   /** @param limit Nothing at or behind it is readable. */
-  constructor(log: CommitLog, limit: PhysicalOffset) {
+  constructor(log: CommitLog, limit: PhysicalOffset, vouch: Voucher) {
     this.#log = log;
     this.#limit = limit;
+    this.#vouch = vouch;
+  }
+
+  /** Whether somebody has vouched for the record that was taken last. */
+  get isVouched(): boolean {
+    return this.#next <= this.#vouched;
   }
 
   /**
@@ -51,11 +69,10 @@ export class RecordWindow {
    */
   take(offset: PhysicalOffset, size: number): number {
     const plan = this.#plan;
-    while (plan && this.#next < plan.offsets.length) {
+    while (plan && this.#next < plan.count) {
       const index = this.#next++;
-      if (plan.offsets[index] === offset && plan.sizes[index] === size) {
-        return plan.ats[index] as number;
-      }
+      const { places } = plan;
+      if (places.offset(index) === offset && places.size(index) === size) return places.at(index);
     }
     return -1;
   }
@@ -63,28 +80,29 @@ export class RecordWindow {
   /**
    * Reads a record, to be taken next.
    *
-   * @param places Offset and size of the record, and of those that will be asked for after it, in
-   *   order: as many as fit are read along.
+   * @param places Of the record, and of those that will be asked for after it, in order: as many as fit
+   *   are read along.
    * @returns Whether the record is in the log.
    * @throws {StoreError} `STORE_IO` naming file and position.
    */
-  async load(places: readonly number[]): Promise<boolean> {
+  async load(places: RecordPlaces): Promise<boolean> {
     this.#plan = undefined;
-    const [offset, size] = places as [number, number];
-    if (!this.#isReadable(offset, size, offset) || !this.#log.segments.find(offset)) return false;
-    const plan = this.#planOf(places);
-    if (plan.offsets.length === 1) return this.#read(plan);
+    const offset = places.offset(0);
+    if (!this.#isReadable(offset, places.size(0), offset) || !this.#log.segments.find(offset))
+      return false;
+    const plan = this.#planOf(places, WINDOW_RECORDS);
+    if (plan.count === 1) return this.#read(plan);
     // A place behind the record that can't be read must not take the record with it.
     try {
       const read = this.#read(plan);
       if (read instanceof Promise ? await read : read) return true;
     } catch {}
-    return this.#read(this.#planOf([offset, size]));
+    return this.#read(this.#planOf(places, 1));
   }
 
   #read(plan: Plan): Soon<boolean> {
-    const start = this.#log.segments.startOf(plan.offsets[0] as number);
-    const read = this.#log.readEach(start, new Float64Array(plan.ranges), plan.bytes);
+    const start = this.#log.segments.startOf(plan.places.offset(0));
+    const read = this.#log.readEach(start, plan.ranges, plan.bytes);
     return soon(read, (bytes) => bytes !== undefined && this.#keep(plan, bytes));
   }
 
@@ -93,36 +111,39 @@ export class RecordWindow {
     this.isRecent = read.recent;
     this.#plan = plan;
     this.#next = 0;
+    this.#vouched = this.#vouch(this.bytes, plan.places, plan.count, read.recent);
     return true;
   }
 
-  #planOf(places: readonly number[]): Plan {
-    const [first, size] = places as [number, number];
+  #planOf(places: RecordPlaces, most: number): Plan {
+    const first = places.offset(0);
     const start = this.#log.segments.startOf(first);
-    const offsets = [first];
-    const sizes = [size];
-    const ats = [0];
-    const ranges = [first - start, size];
-    let bytes = size;
-    let records = size;
-    let end = first + size;
-    for (let i = 2; i < places.length && offsets.length < WINDOW_RECORDS; i += 2) {
-      const offset = places[i] as number;
-      const size = places[i + 1] as number;
+    const countMax = Math.min(places.count, most);
+    let count = 0;
+    let ranges = 0;
+    let bytes = 0;
+    let records = 0;
+    let end = Number.NaN;
+    for (; count < countMax; count++) {
+      const offset = places.offset(count);
+      const size = places.size(count);
       const gap = offset - end;
       const isNear = gap >= 0 && gap <= GAP_BYTES_MAX;
       const more = isNear ? gap + size : size;
-      if (bytes + more > WINDOW_BYTES || !this.#isReadable(offset, size, first)) break;
-      if (isNear) (ranges[ranges.length - 1] as number) += more;
-      else ranges.push(offset - start, size);
-      offsets.push(offset);
-      sizes.push(size);
+      if (count > 0 && (bytes + more > WINDOW_BYTES || !this.#isReadable(offset, size, first)))
+        break;
+      if (isNear) {
+        RANGES[ranges - 1]! += more;
+      } else {
+        RANGES[ranges++] = offset - start;
+        RANGES[ranges++] = size;
+      }
       bytes += more;
-      ats.push(bytes - size);
+      places.setAt(count, bytes - size);
       records += size;
       end = offset + size;
     }
-    return { offsets, sizes, ats, ranges, bytes, records };
+    return { places, count, ranges: RANGES.slice(0, ranges), bytes, records };
   }
 
   /** Whether a place lies in the file that holds `inFile`, and below the limit. */
@@ -135,13 +156,13 @@ export class RecordWindow {
 }
 
 /** Leaves out what lies between the records. */
-function recordsOf({ ats, sizes, records }: Plan, bytes: Buffer): Buffer {
+function recordsOf({ places, count, records }: Plan, bytes: Buffer): Buffer {
   const dense = Buffer.allocUnsafeSlow(records);
   let end = 0;
-  for (let i = 0; i < ats.length; i++) {
-    const at = ats[i] as number;
-    ats[i] = end;
-    end += bytes.copy(dense, end, at, at + (sizes[i] as number));
+  for (let i = 0; i < count; i++) {
+    const at = places.at(i);
+    places.setAt(i, end);
+    end += bytes.copy(dense, end, at, at + places.size(i));
   }
   return dense;
 }

@@ -349,6 +349,22 @@ t.test("MessageReader.get() reads no more records than may be returned", async (
   t.equal(messages[0]?.bytes.buffer, messages[4]?.bytes.buffer);
 });
 
+t.test("MessageReader.get() far behind the end reads what may be transferred", async (t) => {
+  // Nothing counts as recent: 8 messages at once.
+  const rig = new ReadRig(t, {}, 0);
+  await rig.messages(20);
+  const { segments } = rig.log;
+  const readEach = segments.readEach.bind(segments);
+  const read: number[] = [];
+  segments.readEach = (start, ranges, buffer) => {
+    read.push(buffer.length);
+    return readEach(start, ranges, buffer);
+  };
+  const { messages, bytes } = await rig.get({ offset: 3 });
+  t.equal(messages.length, 8);
+  t.strictSame(read, [bytes]);
+});
+
 t.test("MessageReader.get() keeps the later of two reasons to return nothing", async (t) => {
   for (const [tags, size, gone, status] of [
     [["A", "B"], 600, 0, "NO_MATCHED_MESSAGE"],

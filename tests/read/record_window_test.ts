@@ -2,6 +2,7 @@ import t, { type Test } from "tap";
 import type { CommitLog } from "../../lib/commit_log/commit_log.ts";
 import type { RecordPlace } from "../../lib/consume_queue/queue_unit.ts";
 import { StoreError } from "../../lib/errors.ts";
+import { RecordPlaces } from "../../lib/message/record_places.ts";
 import { RecordWindow } from "../../lib/read/record_window.ts";
 
 const KIB = 1024;
@@ -37,7 +38,12 @@ function setUp(
       return { bytes, recent: false };
     },
   } as unknown as CommitLog;
-  const window = new RecordWindow(log, limit);
+  const vouched: number[] = [];
+  const window = new RecordWindow(log, limit, (bytes, places, count) => {
+    const ats = Array.from({ length: count }, (_, i) => places.at(i));
+    if (ats.some((at, i) => at + places.size(i) > bytes.length)) t.fail("outside of the bytes");
+    return vouched.shift() ?? 0;
+  });
   const take = ({ offset, size }: RecordPlace) => {
     const at = window.take(offset, size);
     if (at < 0) return undefined;
@@ -46,9 +52,12 @@ function setUp(
     t.equal(bytes.length, size);
     return bytes;
   };
-  const load = (place: RecordPlace, following: RecordPlace[] = []) =>
-    window.load([place, ...following].flatMap(({ offset, size }) => [offset, size]));
-  return { reads, load, take, kept: () => window.bytes.length };
+  const load = (place: RecordPlace, following: RecordPlace[] = []) => {
+    const places = new RecordPlaces(1 + following.length);
+    for (const { offset, size } of [place, ...following]) places.add(offset, size, 0);
+    return window.load(places);
+  };
+  return { reads, load, take, kept: () => window.bytes.length, vouched, window };
 }
 
 const at = (offset: number, size: number): RecordPlace => ({ offset, size });
@@ -147,4 +156,18 @@ t.test("RecordWindow.load() lets a bad place behind a record not take it along",
   t.ok(take(at(100, 50)));
   t.strictSame(reads, [[[100, 60]], [[100, 50]]]);
   await t.rejects(load(at(150, 10)), { code: "STORE_IO" });
+});
+
+t.test("RecordWindow knows for which records somebody has vouched", async (t) => {
+  const { load, take, vouched, window } = setUp(t);
+  const places = [at(100, 50), at(150, 30), at(9000, 10)] as const;
+  const isVouched = (place: RecordPlace) => take(place) && window.isVouched;
+  vouched.push(2);
+  await load(places[0], places.slice(1));
+  t.strictSame(places.map(isVouched), [true, true, false]);
+  vouched.push(3);
+  await load(places[0], places.slice(1));
+  t.strictSame([isVouched(places[0]), isVouched(places[2])], [true, true], "one is passed over");
+  await load(places[0]);
+  t.equal(isVouched(places[0]), false, "not those of the load before");
 });
