@@ -276,6 +276,9 @@ export class IndexFeeder {
       await this.#beginAnew();
     } else if (isBad) {
       this.#indexed = Math.min(await findNextRecord(segments, end, CHECK), to);
+    } else if (end < to && !segments.find(end)) {
+      // The file that was being read has been deleted: it goes on behind it.
+      this.#indexed = Math.min(segments.nextFrom(end)?.start ?? to, to);
     } else {
       this.#indexed = Math.max(this.#indexed, to);
     }

@@ -17,8 +17,8 @@ class FeederRig {
   feeder: IndexFeeder;
   #noted = 0;
 
-  constructor(t: Test, more: Partial<IndexFeederContext> = {}) {
-    this.log = new LogRig(t, { mappedFileSizeCommitLog: 4096 });
+  constructor(t: Test, more: Partial<IndexFeederContext> = {}, mappedFileSizeCommitLog = 4096) {
+    this.log = new LogRig(t, { mappedFileSizeCommitLog });
     this.index = new IndexRig(t, { slots: 10, entries: 40 });
     this.feeder = this.open(more);
     t.teardown(() => this.feeder.close(false));
@@ -209,3 +209,33 @@ t.test(
     await answer;
   },
 );
+
+t.test("IndexFeeder goes on behind a file that is deleted while it is read", async (t) => {
+  const rig = new FeederRig(t, {}, 1024 * 1024);
+  const body = Buffer.alloc(400);
+  const messages = Array.from({ length: 5000 }, (_, i) =>
+    prepareRecord({ topic: "T", body, keys: `k${i}` }, DEFAULTS),
+  );
+  await Promise.all(messages.map((message) => rig.log.put(message)));
+  await rig.log.log.pipeline.flush();
+  const { segments } = rig.log.log;
+  t.ok(segments.segments.length > 2);
+  rig.see();
+  rig.open();
+  const ready = rig.feeder.ready();
+  const [first, second] = segments.segments;
+  const isInside = (offset = 0) => offset > 0 && offset < (second?.start ?? 0);
+  for (let i = 0; i < 100 && !isInside(rig.feeder.mark()?.end); i++) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  t.ok(isInside(rig.feeder.mark()?.end), "in the middle of the first file");
+  await segments.removeFirst(rig.log.fs);
+  t.not(segments.first, first);
+  await ready;
+  for (let i = 0; i < messages.length; i++) {
+    const offset = rig.log.requests[i]?.physicalOffset ?? -1;
+    if (offset < (second?.start ?? 0)) continue;
+    const found = await rig.index.found(`k${i}`);
+    if (found.length !== 1) t.fail(`message ${i} at ${offset}`);
+  }
+});
