@@ -4,6 +4,7 @@
  * @module
  */
 
+import { setImmediate } from "node:timers";
 import type { Arrival } from "./dispatch/arrivals.ts";
 import { type Clock, systemClock } from "./io/clock.ts";
 import type { FileSystem } from "./io/file_system.ts";

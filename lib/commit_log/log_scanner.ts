@@ -4,6 +4,7 @@
  * @module
  */
 
+import { setImmediate } from "node:timers";
 import type { QueueRequest } from "../message/dispatch_request.ts";
 import { checkRecord, type RecordCheckOptions, readTotalSize } from "../message/record.ts";
 import { BLANK_SIZE, MAGIC_V1, MAGIC_V2 } from "../message/record_layout.ts";

@@ -250,7 +250,7 @@ export class QueueFiles {
     if (!last || this.#isZeroBehind) return done;
     let stale = await this.#findStale(last, end);
     if (stale) done.push(last.path);
-    for (; stale; stale = await this.#findStale(last, stale.end)) {
+    for (; stale; stale = await this.#findStale(last, stale.end, PIECE_BYTES)) {
       const { offset, length } = stale;
       this.#wrote(last);
       await this.#context.files.use(last.path, (file) =>
@@ -267,28 +267,29 @@ export class QueueFiles {
    */
   async lookBehind(): Promise<void> {
     const { last } = this.sequence;
+    this.#isZeroBehind = false;
     if (!last || this.#end < last.start) return;
-    // What cannot be read may belong to a queue that is about to be removed.
-    const isZero = this.#findStale(last, this.#end).then(
-      (stale) => stale === undefined,
-      () => false,
-    );
-    this.#isZeroBehind = await isZero;
+    try {
+      this.#isZeroBehind = (await this.#findStale(last, this.#end)) === undefined;
+    } catch {
+      // It may belong to a queue that is about to be removed.
+    }
   }
 
   /**
    * The first piece with anything in it behind `from`.
    *
+   * @param bytes Of the first piece that is looked at. Behind most ends there is the rest of a page, and a
+   *   hole: to read that as well would take a second for a hundred queues.
    * @returns Where it begins, how many bytes of it are to be zeroed, and where it ends.
    */
   async #findStale(
     last: Segment,
     from: number,
+    bytes = OS_PAGE_SIZE,
   ): Promise<{ offset: number; length: number; end: number } | undefined> {
     const fileEnd = last.start + last.size;
-    // Behind most ends there is the rest of a page, and a hole: to read that as well would take a second
-    // for a hundred queues.
-    let pieceBytes = OS_PAGE_SIZE;
+    let pieceBytes = bytes;
     for (let offset = from; ; pieceBytes = Math.min(pieceBytes * 2, PIECE_BYTES)) {
       const isInPage = (offset - last.start) % OS_PAGE_SIZE > 0;
       if (!isInPage && offset < fileEnd) offset += await this.#holeAt(last, offset);

@@ -167,7 +167,6 @@ export class IndexFile {
         if (number === FIRST_ENTRY) beginTimestamp = timestamp;
       }
     }
-    if (end === from) return from;
     if (header.count === FIRST_ENTRY) header.beginPhysicalOffset = offsets[from]!;
     header.beginTimestamp = beginTimestamp;
     header.usedSlots = usedSlots;

@@ -69,7 +69,7 @@ export class KeyIndex {
   readonly #context: IndexFileContext;
   /** The oldest first. */
   #files: readonly IndexFile[] = [];
-  /** Keys that are in no file yet: whoever looks at the files puts them in first. */
+  /** Keys that are in no file yet: whoever looks at entries puts them in first. */
   readonly #batch = new KeyBatch();
   /** One write after the other. */
   readonly #work = new OneAtATime();
@@ -115,7 +115,7 @@ export class KeyIndex {
    * Takes the keys of a record. Records come in the order of the log.
    *
    * @param done Hashes of this record's keys that are there already.
-   * @returns Whether the memory that entries take has changed.
+   * @returns Whether keys were put into files: those of one record may wait for others.
    */
   add(request: DispatchRequest, done?: ReadonlySet<number>): boolean {
     if (done) this.#insert();

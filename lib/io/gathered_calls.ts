@@ -1,12 +1,13 @@
 /**
  * Calls of files and directories. They go to the addon's threads, so the application keeps none of them
- * waiting; and those that only look, if they are made in one stretch of JavaScript, go together: for a
- * store of 10,000 queues the way to a thread and back takes longer than to open a file, to look at it and
+ * waiting; and those that only look, if they are made in one stretch of JavaScript, or in one turn while
+ * others are under way, go together: for a store of 10,000 queues the way to a thread and back takes longer than to open a file, to look at it and
  * to close it again.
  *
  * @module
  */
 
+import { setImmediate } from "node:timers";
 import { isMainThread } from "node:worker_threads";
 import type { FileStat } from "./file_system.ts";
 import type { NativeBinding } from "./native_binding.ts";
@@ -47,6 +48,8 @@ export class GatheredCalls {
   readonly #native: Pick<NativeBinding, "callEach">;
   readonly #ownsFiles: boolean;
   #asked: Asked[] = [];
+  /** Under way. */
+  #hops = 0;
 
   /**
    * @param ownsFiles What is opened stays open until it is closed. Where it is not, in a worker, Node closes
@@ -141,8 +144,10 @@ export class GatheredCalls {
         return;
       }
       this.#asked.push(asked);
-      // At the end of the turn: with answers that come while it lasts it would go on and on.
-      if (this.#asked.length === 1) setImmediate(this.#send);
+      if (this.#asked.length > 1) return;
+      // While others are under way at the end of the turn: with their answers it would go on and on.
+      if (this.#hops > 0) setImmediate(this.#send);
+      else process.nextTick(this.#send);
     });
   }
 
@@ -158,11 +163,13 @@ export class GatheredCalls {
 
   async #hop(asked: readonly Asked[]): Promise<void> {
     let answers: readonly unknown[] = [];
+    this.#hops++;
     try {
       answers = JSON.parse(await this.#native.callEach(asked.map(({ call }) => call).join("")));
     } catch {
       // No thread for it: each is made alone.
     }
+    this.#hops--;
     for (const [i, { answer }] of asked.entries()) answer(answers[i]);
   }
 }

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { setImmediate } from "node:timers";
+
 /** What waits for a device: more at once gain little, and without the addon libuv's pool has four threads. */
 const AT_ONCE = 3;
 /** What only looks at files goes to the threads together: see `gathered_calls.ts`. */

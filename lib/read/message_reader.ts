@@ -14,7 +14,6 @@ import {
   isFiller,
   isMarkedLost,
   isUnit,
-  UNIT_BYTES,
   unitOffset,
   unitSize,
 } from "../consume_queue/queue_unit.ts";
@@ -307,7 +306,7 @@ class Scan {
       if (!this.#isUnit(units, at)) {
         return this.#stopAt(this.#next, await this.#damagedUnit(this.#next));
       }
-      const queueOffset = this.#isBatch ? batchBase(units, at) : first + at / UNIT_BYTES;
+      const queueOffset = this.#isBatch ? batchBase(units, at) : first + at / unitBytes;
       const messages = this.#isBatch ? batchMessages(units, at) : 1;
       if (queueOffset >= end) return true;
       const offset = unitOffset(units, at);
@@ -402,7 +401,7 @@ class Scan {
       const size = unitSize(units, at);
       const messages = this.#isBatch ? batchMessages(units, at) : 1;
       if (places.count > 0 && this.#isFull(count, bytes, offset, size, messages)) break;
-      const message = this.#isBatch ? batchBase(units, at) : queueOffset + (at - from) / UNIT_BYTES;
+      const message = this.#isBatch ? batchBase(units, at) : queueOffset + (at - from) / unitBytes;
       places.add(offset, size, message);
       if (places.isFull) break;
       count += messages;

@@ -20,6 +20,7 @@
  * @module
  */
 
+import { setImmediate } from "node:timers";
 import { StoreError } from "../errors.ts";
 import type { Clock, Timer } from "../io/clock.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";

@@ -8,6 +8,7 @@
  * @module
  */
 
+import { setImmediate } from "node:timers";
 import type { Soon } from "../io/soon.ts";
 
 /** Steps of a turn: 64 awaited puts of 1 KiB take about half a millisecond. */

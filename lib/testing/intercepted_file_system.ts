@@ -139,8 +139,8 @@ export class InterceptedFileSystem implements FileSystem {
     return this.#pass({ name: "rmdir", path }, () => this.#base.rmdir(path));
   }
 
-  readdir(path: string): Promise<DirectoryEntry[]> {
-    return this.#pass({ name: "readdir", path }, () => this.#base.readdir(path));
+  readdir(path: string, more?: "stats"): Promise<DirectoryEntry[]> {
+    return this.#pass({ name: "readdir", path }, () => this.#base.readdir(path, more));
   }
 
   stat(path: string): Promise<FileStat> {

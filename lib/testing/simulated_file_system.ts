@@ -89,10 +89,10 @@ export class SimulatedFileSystem implements FileSystem {
     return this.#calls.run({ name: "rmdir", path }, { carryOut: (tree) => tree.rmdir(path, now) });
   }
 
-  readdir(path: string): Promise<DirectoryEntry[]> {
+  readdir(path: string, more?: "stats"): Promise<DirectoryEntry[]> {
     return this.#calls.run(
       { name: "readdir", path },
-      { carryOut: (tree) => tree.list(path), changes: false },
+      { carryOut: (tree) => tree.list(path, more === "stats"), changes: false },
     );
   }
 

@@ -144,11 +144,15 @@ export class SimulatedTree {
     this.#change({ removed: { ...source, node }, set: { ...target, node }, replaced }, now);
   }
 
-  list(path: string): DirectoryEntry[] {
+  /** @param stats Of files, too. */
+  list(path: string, stats = false): DirectoryEntry[] {
     const node = this.#find(path, "scandir");
     if (node.kind === "file") throw systemError("ENOTDIR", "scandir", path);
     return [...node.names]
-      .map(([name, inode]): DirectoryEntry => ({ name, kind: this.#node(inode).kind }))
+      .map(([name, inode]): DirectoryEntry => {
+        const { kind } = this.#node(inode);
+        return stats && kind === "file" ? { name, kind, stat: this.stat(inode) } : { name, kind };
+      })
       .sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 

@@ -225,10 +225,10 @@ t.test("IndexFeeder goes on behind a file that is deleted while it is read", asy
   const ready = rig.feeder.ready();
   const [first, second] = segments.segments;
   const isInside = (offset = 0) => offset > 0 && offset < (second?.start ?? 0);
-  for (let i = 0; i < 100 && !isInside(rig.feeder.mark()?.end); i++) {
+  // It reads no file in one turn.
+  while (!isInside(rig.feeder.mark()?.end)) {
     await new Promise((resolve) => setImmediate(resolve));
   }
-  t.ok(isInside(rig.feeder.mark()?.end), "in the middle of the first file");
   await segments.removeFirst(rig.log.fs);
   t.not(segments.first, first);
   await ready;

@@ -185,3 +185,37 @@ t.test("removeFile() and moveFile() sync the directories that they change", asyn
   await t.rejects(removeFile(fileSystem, path), { code: "ENOENT" });
   await t.rejects(moveFile(fileSystem, path, join(root, "x")), { code: "ENOENT" });
 });
+
+t.test("createDirectory() makes those of one parent together, with one sync for all", async (t) => {
+  const { root, fileSystem, calls } = setUp(t);
+  const names = ["x", "y", "z"];
+  const make = () => names.map((name) => createDirectory(fileSystem, join(root, "log", name)));
+  fileSystem.failNext("syncDirectory", "EIO");
+  for (const { status } of await Promise.allSettled(make())) t.equal(status, "rejected");
+  t.strictSame(fs.readdirSync(join(root, "log")), [], "to be made anew");
+  const before = calls().length;
+  const again = [...make(), createDirectory(fileSystem, join(root, "log", "x"))];
+  await Promise.all(again);
+  t.strictSame(calls().slice(before), [
+    ...names.map((name) => `mkdir log/${name}`),
+    "syncDirectory log",
+  ]);
+});
+
+t.test("createDirectory() makes nothing in a parent whose sync is under way", async (t) => {
+  const { root, fileSystem, calls } = setUp(t);
+  const first = createDirectory(fileSystem, join(root, "log", "x"));
+  while (!calls().includes("mkdir log/x")) await new Promise((resolve) => setImmediate(resolve));
+  await Promise.all([
+    first,
+    createDirectory(fileSystem, join(root, "log", "y")),
+    createDirectory(fileSystem, join(root, "log", "z")),
+  ]);
+  t.strictSame(calls(), [
+    "mkdir log/x",
+    "syncDirectory log",
+    "mkdir log/y",
+    "mkdir log/z",
+    "syncDirectory log",
+  ]);
+});

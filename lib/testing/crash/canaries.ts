@@ -93,7 +93,7 @@ function passing(base: FileSystem): FileSystem {
     open: (path, mode) => base.open(path, mode),
     mkdir: (path) => base.mkdir(path),
     rmdir: (path) => base.rmdir(path),
-    readdir: (path) => base.readdir(path),
+    readdir: (path, more) => base.readdir(path, more),
     stat: (path) => base.stat(path),
     statfs: (path) => base.statfs(path),
     rename: (from, to) => base.rename(from, to),
