@@ -54,7 +54,7 @@ const HELD_BACK_FACTOR_MAX = 64;
 const PIECE_BYTES_MAX = 16 * 1024 * 1024;
 /**
  * Puts that are told of their end in one turn of the event loop, and their bytes: most callers put
- * again at once, which takes half a millisecond then; 16 MiB would take 20 ms. With fewer puts, forces
+ * again at once, which takes half a millisecond then; 16 MiB would take 20 ms. With 64 of them, forces
  * of 100 callers would fall into two.
  */
 const TOLD_AT_ONCE = { count: 128, bytes: 1024 * 1024 } as const;
