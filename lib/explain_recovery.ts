@@ -7,7 +7,7 @@
 import { resolve } from "node:path";
 import { findNextRecord, scanLog } from "./commit_log/log_scanner.ts";
 import { asStoreError } from "./errors.ts";
-import { createDirectory } from "./io/directory.ts";
+import { createDirectory } from "./io/create_directory.ts";
 import { isHoleRecordAt } from "./message/hole_record.ts";
 import type { RecordCheckOptions } from "./message/record.ts";
 import { TopicTable } from "./metadata/topic_table.ts";

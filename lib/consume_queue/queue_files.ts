@@ -12,7 +12,8 @@
 
 import { dirname, sep } from "node:path";
 import { StoreError } from "../errors.ts";
-import { createDirectory, createFile, removeFile } from "../io/directory.ts";
+import { createDirectory } from "../io/create_directory.ts";
+import { createFile, removeFile } from "../io/directory.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
 import { writeFully } from "../io/fully.ts";
 import { type Soon, soon } from "../io/soon.ts";

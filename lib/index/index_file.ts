@@ -16,7 +16,8 @@
  */
 
 import { StoreError } from "../errors.ts";
-import { createDirectory, createFile } from "../io/directory.ts";
+import { createDirectory } from "../io/create_directory.ts";
+import { createFile } from "../io/directory.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
 import { writeFully } from "../io/fully.ts";
 import { hasCode } from "../io/system_error.ts";

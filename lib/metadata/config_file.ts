@@ -15,7 +15,8 @@
 
 import { basename, join } from "node:path";
 import { StoreError } from "../errors.ts";
-import { createDirectory, exists, moveFile, replaceFile } from "../io/directory.ts";
+import { createDirectory } from "../io/create_directory.ts";
+import { exists, moveFile, replaceFile } from "../io/directory.ts";
 import type { FileSystem } from "../io/file_system.ts";
 import { readFully } from "../io/fully.ts";
 import { OneAtATime } from "../io/one_at_a_time.ts";

@@ -1,13 +1,8 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import {
-  createDirectory,
-  createFile,
-  moveFile,
-  removeFile,
-  replaceFile,
-} from "../../lib/io/directory.ts";
+import { createDirectory } from "../../lib/io/create_directory.ts";
+import { createFile, moveFile, removeFile, replaceFile } from "../../lib/io/directory.ts";
 import { NodeFileSystem } from "../../lib/io/node_file_system.ts";
 import { type CallName, InterceptedFileSystem } from "../../lib/testing/mod.ts";
 
