@@ -130,7 +130,7 @@ export class KeyBatch {
 
   #addWords(keys: string, topic: number, request: DispatchRequest): void {
     const before = this.#text.length;
-    this.#text += keys;
+    const count = this.#length;
     let start = 0;
     while (start <= keys.length) {
       const space = keys.indexOf(SPACE, start);
@@ -138,6 +138,8 @@ export class KeyBatch {
       if (end > start) this.#push(before + start, before + end, topic, request);
       start = end + 1;
     }
+    // Spaces alone are none, and would never be taken out again.
+    if (this.#length > count) this.#text += keys;
   }
 
   #push(

@@ -84,3 +84,10 @@ t.test("KeyBatch leaves out keys that are there already, places and times with t
   );
   t.same([...timestamps.subarray(0, length)], [first, first, second]);
 });
+
+t.test("KeyBatch keeps nothing of records without a key", async (t) => {
+  const batch = new KeyBatch();
+  for (let i = 0; i < 1000; i++) batch.add(requestAt(i * 100, { keys: " ".repeat(100), tags: "" }));
+  t.equal(batch.length, 0);
+  t.notOk(batch.isFull);
+});
