@@ -858,6 +858,11 @@ napi_value Crc32(napi_env env, napi_callback_info info) {
 }
 
 // What is looked through takes longer than any check of arguments.
+records::Text text_of(const iovec& part) {
+  const uint8_t* from = static_cast<const uint8_t*>(part.iov_base);
+  return {from, from + part.iov_len};
+}
+
 Napi::Value CheckRecords(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   iovec memory = arguments.memory(0);
@@ -866,10 +871,9 @@ Napi::Value CheckRecords(const Napi::CallbackInfo& info) {
   iovec table = arguments.doubles(4);
   if (!arguments.ok()) return Napi::Value();
   bool check_crc = info[3].ToBoolean();
-  const uint8_t* from = static_cast<const uint8_t*>(memory.iov_base);
   size_t count = 0;
   if (static_cast<uint64_t>(start) <= memory.iov_len) {
-    count = records::run({from, from + memory.iov_len}, static_cast<size_t>(start), offset,
+    count = records::run(text_of(memory), static_cast<size_t>(start), offset,
                          check_crc, static_cast<records::Row*>(table.iov_base),
                          table.iov_len * sizeof(double) / sizeof(records::Row));
   }
@@ -885,15 +889,11 @@ Napi::Value CheckPlaces(const Napi::CallbackInfo& info) {
   int64_t queue_id = arguments.bytes(4, "queueId");
   if (!arguments.ok()) return Napi::Value();
   bool check_crc = info[5].ToBoolean();
-  auto text = [](const iovec& part) {
-    const uint8_t* from = static_cast<const uint8_t*>(part.iov_base);
-    return records::Text{from, from + part.iov_len};
-  };
   size_t whole = 0;
   if (queue_id <= INT32_MAX) {
     const size_t room = table.iov_len * sizeof(double) / sizeof(records::Place);
-    whole = records::each(text(memory), static_cast<const records::Place*>(table.iov_base),
-                          std::min(count, room), text(topic), static_cast<int32_t>(queue_id),
+    whole = records::each(text_of(memory), static_cast<const records::Place*>(table.iov_base),
+                          std::min(count, room), text_of(topic), static_cast<int32_t>(queue_id),
                           check_crc);
   }
   return Napi::Number::New(info.Env(), static_cast<double>(whole));

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { setImmediate } from "node:timers";
+import { nextLoop } from "../io/soon.ts";
 import type { QueueRequest } from "../message/dispatch_request.ts";
 import { checkRecord, type RecordCheckOptions, readTotalSize } from "../message/record.ts";
 import { BLANK_SIZE, MAGIC_V1, MAGIC_V2 } from "../message/record_layout.ts";
@@ -124,7 +124,7 @@ async function scanPieces(
   while (offset < pieces.end) {
     if (left === 0) {
       left = RECORDS_PER_TURN;
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextLoop();
     }
     if (fileEnd - offset < BLANK_SIZE) {
       // Too little for a blank record's head: nothing was or will be written there.

@@ -67,16 +67,10 @@ export class KeyBatch {
     if (keys === undefined && uniqKey === undefined && tags === undefined) return;
     if ((request.sysFlag & TRANSACTION_ROLLBACK_TYPE) === TRANSACTION_ROLLBACK_TYPE) return;
     const topic = this.#hashOfTopic(request.topic);
-    if (uniqKey !== undefined) {
-      const start = this.#text.length;
-      this.#text += uniqKey;
-      this.#push(start, this.#text.length, topic, request);
-    }
+    if (uniqKey !== undefined) this.#addText(uniqKey, topic, request);
     if (keys !== undefined) this.#addWords(keys, topic, request);
     if (tags !== undefined && tags !== "") {
-      const start = this.#text.length;
-      this.#text += tags;
-      this.#push(start, this.#text.length, javaStringHash(TAG_KEY_PREFIX, topic), request);
+      this.#addText(tags, javaStringHash(TAG_KEY_PREFIX, topic), request);
     }
   }
 
@@ -126,6 +120,12 @@ export class KeyBatch {
   clear(): void {
     this.#text = "";
     this.#length = 0;
+  }
+
+  #addText(key: string, seed: number, request: DispatchRequest): void {
+    const start = this.#text.length;
+    this.#text += key;
+    this.#push(start, this.#text.length, seed, request);
   }
 
   #addWords(keys: string, topic: number, request: DispatchRequest): void {

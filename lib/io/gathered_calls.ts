@@ -1,8 +1,8 @@
 /**
  * Calls of files and directories. They go to the addon's threads, so the application keeps none of them
  * waiting; and those that only look, if they are made in one stretch of JavaScript, or in one turn while
- * others are under way, go together: for a store of 10,000 queues the way to a thread and back takes longer than to open a file, to look at it and
- * to close it again.
+ * others are under way, go together: for a store of 10,000 queues the way to a thread and back takes
+ * longer than to open a file, to look at it and to close it again.
  *
  * @module
  */
@@ -76,7 +76,9 @@ export class GatheredCalls {
 
   /** Names in their order. @param more `"stats"`: with the files' stats, where the addon makes the call. */
   readdir(path: string, more?: "stats"): Promise<calls.ListedEntry[]> {
-    return this.#make("r", more ? 1 : 0, [path], () => calls.readdir(path));
+    const alone = async () =>
+      (await calls.readdir(path)).sort((a, b) => (a.name < b.name ? -1 : 1));
+    return this.#make("r", more ? 1 : 0, [path], alone);
   }
 
   /**

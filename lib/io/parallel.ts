@@ -4,7 +4,7 @@
  * @module
  */
 
-import { setImmediate } from "node:timers";
+import { nextLoop } from "./soon.ts";
 
 /** What waits for a device: more at once gain little, and without the addon libuv's pool has four threads. */
 const AT_ONCE = 3;
@@ -30,7 +30,7 @@ export async function inParallel<T>(
   const lane = async (): Promise<void> => {
     for (let next = iterator.next(); !failed && !next.done; next = iterator.next()) {
       try {
-        if (++begun % PER_TURN === 0) await new Promise((resolve) => setImmediate(resolve));
+        if (++begun % PER_TURN === 0) await nextLoop();
         if (failed) return;
         await action(next.value);
       } catch (error) {

@@ -6,7 +6,14 @@
  * @module
  */
 
+import { setImmediate } from "node:timers";
+
 export type Soon<T> = T | Promise<T>;
+
+/** After this turn of the event loop, so that what else waits for one gets it. */
+export function nextLoop(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
 
 /** Goes on with what is there, or once it is. */
 export function soon<T, U>(value: Soon<T>, next: (value: T) => Soon<U>): Soon<U> {

@@ -333,16 +333,21 @@ t.test("MessageReader.get() does not read a missing file", async (t) => {
   t.equal(reads, 1, "none of a missing one");
 });
 
-t.test("MessageReader.get() reads no more records than may be returned", async (t) => {
-  const rig = new ReadRig(t);
-  await rig.messages(20);
-  const { segments } = rig.log;
+/** Bytes of each read of records, from now on. */
+function bytesReadIn({ log: { segments } }: ReadRig): readonly number[] {
   const readEach = segments.readEach.bind(segments);
   const read: number[] = [];
   segments.readEach = (start, ranges, buffer) => {
     read.push(buffer.length);
     return readEach(start, ranges, buffer);
   };
+  return read;
+}
+
+t.test("MessageReader.get() reads no more records than may be returned", async (t) => {
+  const rig = new ReadRig(t);
+  await rig.messages(20);
+  const read = bytesReadIn(rig);
   const { messages, bytes } = await rig.get({ offset: 3, maxMessages: 5 });
   t.equal(messages.length, 5);
   t.strictSame(read, [bytes]);
@@ -353,13 +358,7 @@ t.test("MessageReader.get() far behind the end reads what may be transferred", a
   // Nothing counts as recent: 8 messages at once.
   const rig = new ReadRig(t, {}, 0);
   await rig.messages(20);
-  const { segments } = rig.log;
-  const readEach = segments.readEach.bind(segments);
-  const read: number[] = [];
-  segments.readEach = (start, ranges, buffer) => {
-    read.push(buffer.length);
-    return readEach(start, ranges, buffer);
-  };
+  const read = bytesReadIn(rig);
   const { messages, bytes } = await rig.get({ offset: 3 });
   t.equal(messages.length, 8);
   t.strictSame(read, [bytes]);
