@@ -60,12 +60,6 @@ const PIECE_BYTES_MAX = 16 * 1024 * 1024;
 const TOLD_AT_ONCE = { count: 128, bytes: 1024 * 1024 } as const;
 /** Without space a write is tried again after so long, in ms. */
 const NO_SPACE_RETRY_MS = 500;
-/** An early force takes so many puts at least: each has its price. */
-const EARLY_PUTS_MIN = 32;
-/** A gain there must be: where the device is the slower one, two forces cost more than one. */
-const EARLY_GAIN = 1.25;
-/** Weight of the newest measurement in a moving average. */
-const NEWEST = 1 / 8;
 /** A force that takes longer is reported, in ms (`CommitLog`: "flush data to disk costs"). */
 const SLOW_FORCE_MS = 500;
 
@@ -101,14 +95,6 @@ export interface PipelineContext {
   readonly filler?: ZeroFiller | undefined;
   /** Notes beside the log that a sync failed, before anybody hears of it. Never rejects. */
   readonly noteFailedSync: () => Promise<void>;
-}
-
-/** A write and sync that has begun. */
-interface Force {
-  readonly startedAt: number;
-  readonly end: PhysicalOffset;
-  /** Whether it succeeded; it never rejects. */
-  readonly written: Promise<boolean>;
 }
 
 /** What a put waits for. */
@@ -150,18 +136,6 @@ export class FlushPipeline {
   #forcing: Promise<void> | undefined;
   /** A sync is on its way. */
   #syncing = false;
-  /** SYNC_FLUSH: puts that are in no force yet. */
-  #waitingPuts = 0;
-  /** SYNC_FLUSH: no force is in flight, and those that the last one released put again. */
-  #gathering = false;
-  #gatheringSince = 0;
-  #gathered = 0;
-  /** The force that began while they did, and from how many waiting puts on one may. */
-  #early: Force | undefined;
-  #earlyPuts = Number.POSITIVE_INFINITY;
-  /** What a put costs this thread, and a force the device, in ms: moving averages. */
-  #putMs = 0;
-  #forceMs = 0;
   #commitTimer: Timer | undefined;
   #flushTimer: Timer | undefined;
   #noSpaceTimer: Timer | undefined;
@@ -235,10 +209,7 @@ export class FlushPipeline {
     if (!this.#sync || this.#pool) this.#turn.spend(this.#lastAppendBytes);
     this.#wrote = end;
     if (this.#sync) {
-      this.#waitingPuts++;
-      this.#gathered++;
       this.#wantForce();
-      if (this.#gathering && this.#waitingPuts >= this.#earlyPuts) this.#forceEarly();
     } else if (!this.#pool) {
       this.#scheduleCommit();
     } else if (this.#options.wakeCommitWhenPutMessage && this.#commitGateOpen()) {
@@ -452,7 +423,6 @@ export class FlushPipeline {
   async #write(piece: Piece, action: (handle: FileHandle) => Promise<void>): Promise<boolean> {
     const { segment, position } = piece;
     try {
-      // No await that is not needed: an early force must begin before the next put.
       if (segment.unverifiedIdentity !== undefined) await this.#verify(segment);
       const zeros = this.#context.filler?.clear(segment, position + piece.bytes);
       if (zeros) await zeros;
@@ -528,7 +498,7 @@ export class FlushPipeline {
   #wantForce(): void {
     this.#forceWanted = true;
     if (this.#forcing || this.#failure) return;
-    this.#forcing = this.#gather().then(() => this.#forceWhileWanted());
+    this.#forcing = nextTurn().then(() => this.#forceWhileWanted());
   }
 
   /** Never rejects. */
@@ -538,85 +508,33 @@ export class FlushPipeline {
         this.#forceWanted = false;
         if (this.#sync) await this.#commitAndForce();
         else await this.#commitThenForce();
-        await this.#gather();
+        // Those whom it released put again, and share the next one.
+        await nextTurn();
       }
     } finally {
-      // After a failure: its buffers are in use as long as it takes.
-      if (this.#early) await this.#early.written;
       this.#forcing = undefined;
     }
   }
 
-  /** Before a force: those that the last one released put again. */
-  async #gather(): Promise<void> {
-    if (this.#early) return;
-    await nextTurn();
-    if (!this.#gathering || this.#gathered < EARLY_PUTS_MIN) return;
-    const putMs = (this.#clock.monotonic() - this.#gatheringSince) / this.#gathered;
-    this.#putMs += (putMs - this.#putMs) * NEWEST;
-  }
-
-  /**
-   * A force has ended, and those who waited for it are about to be told.
-   *
-   * With half of the callers in each of two forces the device works while this thread encodes: a
-   * gain where their puts take longer than a force, which hardly gets shorter with its bytes.
-   */
-  #beginGathering(): void {
-    const callers = this.#forceWaiters.size;
-    const isGain = callers * this.#putMs > EARLY_GAIN * this.#forceMs;
-    this.#earlyPuts = isGain ? Math.max(EARLY_PUTS_MIN, callers / 2) : Number.POSITIVE_INFINITY;
-    this.#gathering = true;
-    this.#gatheringSince = this.#clock.monotonic();
-    this.#gathered = 0;
-    if (this.#waitingPuts >= this.#earlyPuts) this.#forceEarly();
-  }
-
-  /** Begins the next force within an append, unless something has to be waited for first. */
-  #forceEarly(): void {
-    const piece = this.#buffer.next(PIECE_BYTES_MAX);
-    const isReady =
-      piece !== undefined &&
-      this.#flushed === this.#committed &&
-      this.#commitWaiters.size === 0 &&
-      this.#context.files.ready(piece.segment.path) !== undefined;
-    if (!isReady || this.#failure || this.#noSpace) return;
-    this.#gathering = false;
-    this.#early = this.#begin(piece);
-  }
-
-  /** Writes a piece and syncs it. */
-  #begin(piece: Piece): Force {
-    const { buffers, position, end } = piece;
-    this.#waitingPuts = 0;
-    return {
-      startedAt: this.#clock.monotonic(),
-      end,
-      written: this.#write(piece, (handle) => commitAndForceFully(handle, buffers, position)),
-    };
-  }
-
   /** SYNC_FLUSH: this loop is the only writer; it writes and syncs in one hop wherever it can. */
   async #commitAndForce(): Promise<void> {
-    let force = this.#early;
-    this.#early = undefined;
-    this.#gathering = false;
-    if (!force) {
-      const commits = this.#commitWaiters.size > 0 || this.#options.readUnCommitted;
-      if (commits && !(await this.#commitAll())) return;
-      const piece = this.#buffer.next(PIECE_BYTES_MAX);
-      const target = piece ? piece.segment.start : this.#committed;
-      const startedAt = this.#clock.monotonic();
-      if (!(await this.#forceFiles(this.#flushed, target))) return;
-      if (!piece) {
-        if (this.#flushed < target) this.#forced(startedAt, target);
-        return;
-      }
-      force = this.#begin(piece);
+    const commits = this.#commitWaiters.size > 0 || this.#options.readUnCommitted;
+    if (commits && !(await this.#commitAll())) return;
+    const piece = this.#buffer.next(PIECE_BYTES_MAX);
+    const target = piece ? piece.segment.start : this.#committed;
+    const startedAt = this.#clock.monotonic();
+    if (!(await this.#forceFiles(this.#flushed, target))) return;
+    if (!piece) {
+      if (this.#flushed < target) this.#forced(startedAt, target);
+      return;
     }
-    if (!(await force.written)) return;
+    const { buffers, position, end } = piece;
+    const written = await this.#write(piece, (handle) =>
+      commitAndForceFully(handle, buffers, position),
+    );
+    if (!written) return;
     if (this.#buffer.pendingBytes > 0) this.#forceWanted = true;
-    this.#forced(force.startedAt, force.end);
+    this.#forced(startedAt, end);
   }
 
   /** The asynchronous modes: the commits go on while this waits for the device. */
@@ -657,12 +575,10 @@ export class FlushPipeline {
     const tookMs = now - startedAt;
     this.#context.listener.ended?.(now);
     this.#context.listener.forced?.(tookMs, offset);
-    this.#forceMs += (tookMs - this.#forceMs) * NEWEST;
     this.counters.forces++;
     this.counters.longestForceMs = Math.max(this.counters.longestForceMs, tookMs);
     if (tookMs > SLOW_FORCE_MS) this.#context.listener.slowForce(tookMs);
     this.#flushed = offset;
-    if (this.#sync) this.#beginGathering();
     this.#context.listener.flushed(offset);
     this.#tell();
     for (const waiter of this.#durableWaiters) {

@@ -414,62 +414,27 @@ t.test("FlushPipeline latches on a sync that found no space", async (t) => {
   }
 });
 
-/** So many callers put one after the other, each put takes this thread so long. */
-function lanes(rig: PipelineRig, callers: number, rounds: number, putMs: number) {
-  let now = 0;
-  rig.clock.monotonic = () => now;
-  return Promise.all(
-    Array.from({ length: callers }, async () => {
-      for (let i = 0; i < rounds; i++) {
-        const put = rig.put(10);
-        now += putMs;
-        await put;
-      }
-    }),
-  );
-}
-
 t.test(
-  "FlushPipeline forces half of the callers while the others put, if that is a gain",
+  "FlushPipeline: callers who put again at once share one force after the other",
   async (t) => {
-    for (const [putMs, expected] of [
-      [0, 64],
-      [0.01, 32],
-    ] as const) {
+    for (const callers of [1, 64, 128]) {
       const rig = await PipelineRig.make(t, SYNC);
-      await rig.put(10);
-      await lanes(rig, 64, 40, putMs);
-      const writes = rig.fs.calls.filter(({ name }) => name === "commitAndForce").slice(-20);
-      for (const { length } of writes) t.equal(length, expected * 10);
+      await Promise.all(
+        Array.from({ length: callers }, async () => {
+          for (let i = 0; i < 20; i++) await rig.put(10);
+        }),
+      );
+      const forces = rig.fs.calls.filter(({ name }) => name === "commitAndForce");
+      t.strictSame(
+        forces.map(({ length }) => length),
+        Array(20).fill(callers * 10),
+      );
       t.equal(rig.forcingMax, 1, "never two at once");
       await rig.pipeline.close();
       rig.checkFiles();
     }
   },
 );
-
-t.test("FlushPipeline forces no few puts early, and latches if an early force fails", async (t) => {
-  const few = await PipelineRig.make(t, SYNC);
-  await few.put(10);
-  await lanes(few, 31, 20, 0.01);
-  t.equal(few.fs.calls.filter(({ name }) => name === "commitAndForce").at(-1)?.length, 310);
-  for (const [skip, name, code] of [
-    [41, "fdatasync", "EIO"],
-    [42, "pwritev", "EIO"],
-    [43, "pwritev", "ENOSPC"],
-  ] as const) {
-    const rig = await PipelineRig.make(t, SYNC);
-    await rig.put(10);
-    rig.fs.failNext(name, code, { skip });
-    const found = await outcomes([lanes(rig, 64, 40, 0.01)]);
-    t.match(found, [/^failed \d+$/]);
-    t.ok((code === "EIO" ? rig.pipeline.failure : rig.pipeline.noSpace) !== undefined);
-    await turns(5);
-    rig.check();
-    await outcomes([rig.pipeline.close()]);
-    rig.checkFiles();
-  }
-});
 
 t.test("FlushPipeline.close() settles what waits for more than there is", async (t) => {
   const rig = await PipelineRig.make(t, ASYNC);
