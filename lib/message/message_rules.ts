@@ -89,7 +89,7 @@ export function brokerViolation(message: Message, isBatchTopic = false): Violati
     topicViolation(topic, topic.text.startsWith(RETRY_TOPIC_PREFIX)) ??
     contentViolation(message) ??
     innerBatchViolation(message, sysFlag, isBatchTopic) ??
-    delayViolation(message, topic, sysFlag)
+    (hasProperties(message) ? delayViolation(message, topic, sysFlag) : undefined)
   );
 }
 
@@ -120,7 +120,7 @@ export function batchViolation(batch: MessageBatch): Violation | undefined {
     const violation =
       contentViolation(item) ??
       innerBatchViolation(item, 0, false) ??
-      delayViolation(item, topic, 0);
+      (hasProperties(item) ? delayViolation(item, topic, 0) : undefined);
     if (violation !== undefined) {
       return { status: violation.status, reason: `message ${i} of the batch: ${violation.reason}` };
     }
@@ -232,6 +232,10 @@ function delayViolation(message: Propertied, topic: Topic, sysFlag: number): Vio
 interface Propertied {
   readonly properties?: Readonly<Record<string, string>>;
   readonly propertiesString?: string;
+}
+
+function hasProperties({ properties, propertiesString }: Propertied): boolean {
+  return properties !== undefined || propertiesString !== undefined;
 }
 
 /** The value of a property that has no field of its own; an empty one does not count. */

@@ -22,6 +22,9 @@ export const TOPIC_SIZE_MAX = 255;
 
 const CACHE_SIZE_MAX = 4096;
 const cache = new Map<string, Topic>();
+/** The one that was asked for last: a put asks three times, and the next one is of the same topic as a rule. */
+let lastName: string | undefined;
+let last: Topic;
 
 /**
  * Looks a topic up, or works it out.
@@ -29,6 +32,7 @@ const cache = new Map<string, Topic>();
  * @throws {TypeError} If it is not text.
  */
 export function topicOf(name: string): Topic {
+  if (name === lastName) return last;
   let topic = cache.get(name);
   if (topic === undefined) {
     if (typeof name !== "string") throw wrongType("topic", "a string", name);
@@ -37,8 +41,11 @@ export function topicOf(name: string): Topic {
     topic = { text, bytes, fault: faultOf(text, bytes.length) };
     if (cache.size >= CACHE_SIZE_MAX) cache.clear();
     // What is refused is not worth a place.
-    if (topic.fault === undefined) cache.set(name, topic);
+    if (topic.fault !== undefined) return topic;
+    cache.set(name, topic);
   }
+  lastName = name;
+  last = topic;
   return topic;
 }
 
