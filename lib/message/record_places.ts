@@ -25,15 +25,14 @@ let usual: Checker | undefined;
 export class RecordPlaces {
   /** How many there are. */
   count = 0;
+  /** Room for a position and a length for each of them. */
+  readonly ranges: Float64Array;
   readonly #rows: Float64Array;
 
   /** @param most How many there may be. */
   constructor(most: number) {
     this.#rows = new Float64Array(most * COLUMNS);
-  }
-
-  get isFull(): boolean {
-    return this.count * COLUMNS === this.#rows.length;
+    this.ranges = new Float64Array(most * 2);
   }
 
   /** @param size In bytes. */

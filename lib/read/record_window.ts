@@ -20,7 +20,7 @@ const GAP_BYTES_MAX = 4096;
 interface Plan {
   readonly places: RecordPlaces;
   readonly count: number;
-  /** Positions in their file, and lengths. */
+  /** Positions in their file, and lengths: part of {@linkcode RecordPlaces.ranges}. */
   readonly ranges: Float64Array;
   readonly bytes: number;
   /** Sum of the sizes. */
@@ -35,12 +35,11 @@ export type Voucher = (
   isRecent: boolean,
 ) => number;
 
-/** Where a plan is made; it takes no turn. */
-const RANGES = new Float64Array(2 * WINDOW_RECORDS);
+const NOTHING = Buffer.alloc(0);
 
 export class RecordWindow {
   /** What was loaded last: nobody changes it afterwards. At least half of it are records. */
-  bytes: Buffer = Buffer.alloc(0);
+  bytes: Buffer = NOTHING;
   /** It comes from memory: it is what was appended. */
   isRecent = false;
   readonly #log: CommitLog;
@@ -77,6 +76,14 @@ export class RecordWindow {
     return -1;
   }
 
+  /** Takes the next records for which somebody has vouched. @returns How many. */
+  takeVouched(): number {
+    if (!this.#plan) return 0;
+    const count = Math.max(0, this.#vouched - this.#next);
+    this.#next += count;
+    return count;
+  }
+
   /**
    * Reads a record, to be taken next.
    *
@@ -85,19 +92,22 @@ export class RecordWindow {
    * @returns Whether the record is in the log.
    * @throws {StoreError} `STORE_IO` naming file and position.
    */
-  async load(places: RecordPlaces): Promise<boolean> {
+  load(places: RecordPlaces): Soon<boolean> {
     this.#plan = undefined;
     const offset = places.offset(0);
     if (!this.#isReadable(offset, places.size(0), offset) || !this.#log.segments.find(offset))
       return false;
-    const plan = this.#planOf(places, WINDOW_RECORDS);
+    const plan = this.#planOf(places, Math.min(places.count, WINDOW_RECORDS));
     if (plan.count === 1) return this.#read(plan);
     // A place behind the record that can't be read must not take the record with it.
+    const alone = (): Soon<boolean> => this.#read(this.#planOf(places, 1));
     try {
       const read = this.#read(plan);
-      if (read instanceof Promise ? await read : read) return true;
-    } catch {}
-    return this.#read(this.#planOf(places, 1));
+      if (read instanceof Promise) return read.then((isRead) => isRead || alone(), alone);
+      return read || alone();
+    } catch {
+      return alone();
+    }
   }
 
   #read(plan: Plan): Soon<boolean> {
@@ -118,13 +128,13 @@ export class RecordWindow {
   #planOf(places: RecordPlaces, most: number): Plan {
     const first = places.offset(0);
     const start = this.#log.segments.startOf(first);
-    const countMax = Math.min(places.count, most);
+    const { ranges } = places;
     let count = 0;
-    let ranges = 0;
+    let end = Number.NaN;
+    let length = 0;
     let bytes = 0;
     let records = 0;
-    let end = Number.NaN;
-    for (; count < countMax; count++) {
+    for (; count < most; count++) {
       const offset = places.offset(count);
       const size = places.size(count);
       const gap = offset - end;
@@ -133,17 +143,17 @@ export class RecordWindow {
       if (count > 0 && (bytes + more > WINDOW_BYTES || !this.#isReadable(offset, size, first)))
         break;
       if (isNear) {
-        RANGES[ranges - 1]! += more;
+        ranges[length - 1]! += more;
       } else {
-        RANGES[ranges++] = offset - start;
-        RANGES[ranges++] = size;
+        ranges[length++] = offset - start;
+        ranges[length++] = size;
       }
       bytes += more;
       places.setAt(count, bytes - size);
       records += size;
       end = offset + size;
     }
-    return { places, count, ranges: RANGES.slice(0, ranges), bytes, records };
+    return { places, count, ranges: ranges.subarray(0, length), bytes, records };
   }
 
   /** Whether a place lies in the file that holds `inFile`, and below the limit. */

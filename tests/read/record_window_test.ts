@@ -52,7 +52,7 @@ function setUp(
     t.equal(bytes.length, size);
     return bytes;
   };
-  const load = (place: RecordPlace, following: RecordPlace[] = []) => {
+  const load = async (place: RecordPlace, following: RecordPlace[] = []) => {
     const places = new RecordPlaces(1 + following.length);
     for (const { offset, size } of [place, ...following]) places.add(offset, size, 0);
     return window.load(places);
@@ -170,4 +170,27 @@ t.test("RecordWindow knows for which records somebody has vouched", async (t) =>
   t.strictSame([isVouched(places[0]), isVouched(places[2])], [true, true], "one is passed over");
   await load(places[0]);
   t.equal(isVouched(places[0]), false, "not those of the load before");
+});
+
+t.test("RecordWindow.takeVouched() takes those at once, and no others", async (t) => {
+  const { load, take, vouched, window } = setUp(t);
+  const places = [at(100, 50), at(150, 30), at(9000, 10)] as const;
+  t.equal(window.takeVouched(), 0, "nothing is loaded");
+  for (const [vouches, before, expected] of [
+    [2, 0, 2],
+    [3, 1, 2],
+    [1, 2, 0],
+    [0, 0, 0],
+  ] as const) {
+    vouched.push(vouches);
+    await load(places[0], places.slice(1));
+    for (const place of places.slice(0, before)) t.ok(take(place));
+    t.equal(window.takeVouched(), expected);
+    t.equal(window.takeVouched(), 0);
+    for (const place of places.slice(before + expected)) t.ok(take(place), "the next one");
+  }
+  vouched.push(3);
+  await load(places[0], places.slice(1));
+  t.equal(await load(at(11 * FILE, 10)), false);
+  t.equal(window.takeVouched(), 0, "not those of a load before");
 });
