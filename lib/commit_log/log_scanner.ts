@@ -64,7 +64,7 @@ interface Scan {
  *
  * @param from Start of a record or of a file.
  * @param visitPlain Visits a record in place of `visit`, for who does not need its bytes; not every one
- *   comes here.
+ *   comes here. What it is given is valid until the visit returns.
  * @returns The offset at which it stopped: of the bad place, of the record that was answered with
  *   `"stop"`, or the end of the last file.
  * @throws {StoreError} `STORE_IO`.

@@ -38,6 +38,18 @@ export class RecordRun {
   #end = 0;
   /** By their numbers, as far as they were asked for. */
   #topics: string[] = [];
+  readonly #request: { -readonly [Field in keyof QueueRequest]: QueueRequest[Field] } = {
+    topic: "",
+    queueId: 0,
+    physicalOffset: 0,
+    size: 0,
+    tagsCode: 0,
+    storeTimestamp: 0,
+    queueOffset: 0,
+    sysFlag: 0,
+    multiDispatch: undefined,
+    batchSize: 1,
+  };
 
   constructor(native: Pick<NativeBinding, "checkRecords"> = loadNativeBinding() ?? standIns) {
     this.#native = native;
@@ -80,7 +92,8 @@ export class RecordRun {
    * What queues need to know of the record that {@linkcode next} just said is whole: what
    * `dispatchRequestOf` would read from its bytes.
    *
-   * @returns `undefined` if it is one of those of which they need to know more.
+   * @returns Always the same object, which the next call changes; `undefined` if it is one of those
+   *   records of which they need to know more.
    */
   request(offset: PhysicalOffset): QueueRequest | undefined {
     const rows = this.#rows;
@@ -88,19 +101,17 @@ export class RecordRun {
     const number = rows[row + TOPIC]!;
     if (number < 0) return undefined;
     if (this.#topics[number] === undefined) this.#readTopic(number);
-    return {
-      topic: this.#topics[number]!,
-      // Not as doubles.
-      queueId: rows[row + QUEUE_ID]! | 0,
-      physicalOffset: offset,
-      size: rows[row + SIZE]! | 0,
-      tagsCode: rows[row + TAGS_CODE]! | 0,
-      storeTimestamp: rows[row + STORE_TIMESTAMP]!,
-      queueOffset: rows[row + QUEUE_OFFSET]!,
-      sysFlag: rows[row + SYS_FLAG]! | 0,
-      multiDispatch: undefined,
-      batchSize: 1,
-    };
+    const request = this.#request;
+    request.topic = this.#topics[number]!;
+    // Not as doubles.
+    request.queueId = rows[row + QUEUE_ID]! | 0;
+    request.physicalOffset = offset;
+    request.size = rows[row + SIZE]! | 0;
+    request.tagsCode = rows[row + TAGS_CODE]! | 0;
+    request.storeTimestamp = rows[row + STORE_TIMESTAMP]!;
+    request.queueOffset = rows[row + QUEUE_OFFSET]!;
+    request.sysFlag = rows[row + SYS_FLAG]! | 0;
+    return request;
   }
 
   /** A record with a new number has that topic. */

@@ -103,7 +103,7 @@ export class QueueAssembly {
     return liveQueuesOf(request, multiDispatch, queues.deleted);
   }
 
-  /** Takes the next record of the log. */
+  /** Takes the next record of the log. The request may change afterwards. */
   add(request: QueueRequest): void {
     const { queues, units, unitsEnd, multiDispatch } = this.#context;
     const { topic, queueId, queueOffset, physicalOffset, sysFlag } = request;
@@ -126,7 +126,7 @@ export class QueueAssembly {
     if (next > 0 && !queue.exists && offset >= next) queue.startAt(next);
     if (units === "complete") this.#confirm(queue, offset, request);
     else if (offset === queue.max && this.#waiting.size === 0) this.#append(queue, request);
-    else this.#claim(queue, { offset, request });
+    else this.#claim(queue, { offset, request: { ...request } });
   }
 
   /** The next bytes of the log are no record, but may have been some. */

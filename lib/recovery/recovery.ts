@@ -398,24 +398,27 @@ class Recovery {
     const holes: LogHole[] = [];
     const gaps: LogRange[] = [];
     let records = 0;
-    let last: QueueRequest | undefined;
+    const newest = { offset: 0, end: 0, storeTimestamp: 0 };
+    const lastOf = (): Dispatched | undefined => (records > 0 ? { ...newest } : undefined);
     const visitor: WalkVisitor = {
-      record(request) {
+      record({ physicalOffset, size, storeTimestamp }) {
         records++;
-        last = request;
+        newest.offset = physicalOffset;
+        newest.end = physicalOffset + size;
+        newest.storeTimestamp = storeTimestamp;
       },
       gap: (gap) => gaps.push(gap),
       // Queues that know the records behind it cannot tell which of them go on.
       isHole: async ({ offset, size }) =>
         unitsKnown ||
-        (await this.#findSuccessor(offset, offset + size, assembly, last)) !== undefined,
+        (await this.#findSuccessor(offset, offset + size, assembly, lastOf())) !== undefined,
     };
     for (let offset = from; ; ) {
       const walk = await this.#walk(offset, Number.POSITIVE_INFINITY, assembly, visitor);
       const { offset: behind, bad, blank } = walk;
       const isEnd = !bad || (await this.#isEnd(bad.offset));
       if (!isEnd && unitsKnown) return "damaged";
-      const hole = isEnd ? undefined : await this.#holeAt(bad, assembly, last);
+      const hole = isEnd ? undefined : await this.#holeAt(bad, assembly, lastOf());
       if (!hole) {
         assembly.finish();
         return {
@@ -423,11 +426,7 @@ class Recovery {
           behind,
           bad,
           records,
-          last: last && {
-            offset: last.physicalOffset,
-            end: last.physicalOffset + last.size,
-            storeTimestamp: last.storeTimestamp,
-          },
+          last: lastOf(),
           holes,
           gaps,
           misplaced,
@@ -568,7 +567,7 @@ class Recovery {
   async #holeAt(
     bad: BadPlace,
     assembly: QueueAssembly,
-    last: Pick<QueueRequest, "storeTimestamp"> | undefined,
+    last: Dispatched | undefined,
   ): Promise<LogHole | undefined> {
     const next = await this.#findSuccessor(bad.offset, Number.POSITIVE_INFINITY, assembly, last);
     if (!next) return undefined;
@@ -598,7 +597,7 @@ class Recovery {
     bad: PhysicalOffset,
     to: PhysicalOffset,
     assembly: QueueAssembly,
-    last: Pick<QueueRequest, "storeTimestamp"> | undefined,
+    last: Dispatched | undefined,
   ): Promise<{ offset: PhysicalOffset; storeTimestamp: number } | undefined> {
     const { segments } = this.#store;
     let storeTimestamp = 0;
