@@ -71,6 +71,8 @@ export class DeletedTopics {
 
   /** Offset of the first message of a queue that is made now. */
   nextOf(topic: string, queueId: number): QueueOffset {
+    // Nothing was deleted from most stores, and each record of a scan asks.
+    if (this.#topics.size === 0) return 0;
     return this.#topics.get(topic)?.next.get(queueId) ?? 0;
   }
 

@@ -17,6 +17,8 @@ export class UnitWindow {
   /** What was read last, and where it begins. */
   #bytes = EMPTY;
   #start = 0;
+  /** For the next read: new memory is dear. */
+  #memory = EMPTY;
 
   constructor(files: QueueFiles, unitBytes: number) {
     this.#files = files;
@@ -24,7 +26,7 @@ export class UnitWindow {
   }
 
   /**
-   * Units that lie in one file.
+   * Units that lie in one file, valid until the next read.
    *
    * @throws {StoreError} `STORE_IO`, or `STORE_QUEUE_DAMAGED` if they are missing.
    */
@@ -33,8 +35,10 @@ export class UnitWindow {
     const length = end * this.#unitBytes - start;
     const at = start - this.#start;
     if (at >= 0 && at + length <= this.#bytes.length) return this.#bytes.subarray(at, at + length);
-    const ahead = this.#restOfPage(start + length);
-    return soon(this.#files.sequence.read(start, length + ahead), (bytes) => {
+    const wanted = length + this.#restOfPage(start + length);
+    if (wanted > this.#memory.length) this.#memory = Buffer.allocUnsafe(wanted);
+    this.#bytes = EMPTY;
+    return soon(this.#files.sequence.read(start, wanted, this.#memory), (bytes) => {
       // A file that ends too early.
       if (!bytes || bytes.length < length) return this.#files.readFiles(start, start + length);
       this.#bytes = bytes;

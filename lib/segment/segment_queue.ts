@@ -114,17 +114,19 @@ export class SegmentQueue {
   /**
    * Reads `length` bytes that lie in one file; it does not know how much of the file is written.
    *
+   * @param memory To read into, if it is large enough.
    * @returns The bytes, fewer only where the file itself is shorter, or `undefined` if no file holds
    *   `offset`.
    * @throws {StoreError} `STORE_IO` naming file and position.
    */
-  read(offset: PhysicalOffset, length: number): Soon<Buffer | undefined> {
+  read(offset: PhysicalOffset, length: number, memory?: Buffer): Soon<Buffer | undefined> {
     const segment = this.find(offset);
     if (!segment) return undefined;
     const position = offset - segment.start;
     const wanted = Math.min(length, segment.size - position);
     // Small ones share memory: most are units of a queue.
-    const buffer = Buffer.allocUnsafe(wanted);
+    const buffer =
+      memory && memory.length >= wanted ? memory.subarray(0, wanted) : Buffer.allocUnsafe(wanted);
     const got = this.#reading(segment, position, wanted, () =>
       this.#files.read(segment.path, buffer, position),
     );

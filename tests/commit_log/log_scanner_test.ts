@@ -150,7 +150,7 @@ t.test("scanLog() reads large pieces, each about once", async (t) => {
 });
 
 t.test("scanLog() visits so many records in a turn, however small they are", async (t) => {
-  const { segments } = logOf(t, 1024 * KIB, Array(3000).fill(92));
+  const { segments } = logOf(t, 1024 * KIB, Array(6000).fill(92));
   let turns = 0;
   let isOver = false;
   const turn = (): void => {
@@ -160,7 +160,7 @@ t.test("scanLog() visits so many records in a turn, however small they are", asy
   setImmediate(turn);
   const { steps } = await walk(segments);
   isOver = true;
-  t.ok(steps.length >= 3000);
+  t.ok(steps.length >= 6000);
   t.ok(turns >= 5, `${turns} turns`);
 });
 
