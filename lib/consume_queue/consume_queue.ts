@@ -330,7 +330,8 @@ export class ConsumeQueue {
     }
     const isDamaged =
       end === first && limit === Number.POSITIVE_INFINITY && (await this.#holdsAny(window, first));
-    return !isDamaged && !(await this.#leadsBelow(window, limit, end));
+    // With no record below, all units are written anew, whatever they are.
+    return !isDamaged && !(limit > 0 && (await this.#leadsBelow(window, limit, end)));
   }
 
   /** Where in the extension the last unit leads that leads there. */
