@@ -23,8 +23,8 @@ export const TOPIC_SIZE_MAX = 255;
 const CACHE_SIZE_MAX = 4096;
 const cache = new Map<string, Topic>();
 /** The one that was asked for last: a put asks three times, and the next one is of the same topic as a rule. */
-let lastName: string | undefined;
-let last: Topic;
+let lastName = "";
+let last: Topic | undefined;
 
 /**
  * Looks a topic up, or works it out.
@@ -32,7 +32,7 @@ let last: Topic;
  * @throws {TypeError} If it is not text.
  */
 export function topicOf(name: string): Topic {
-  if (name === lastName) return last;
+  if (last && name === lastName) return last;
   let topic = cache.get(name);
   if (topic === undefined) {
     if (typeof name !== "string") throw wrongType("topic", "a string", name);
