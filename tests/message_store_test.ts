@@ -474,6 +474,26 @@ t.test("a commit log in another folder has its half-made files beside it", async
   t.equal((await bodies(again.store)).length, 100);
 });
 
+t.test("light queues: what is prepared or rolled back enters none", async (t) => {
+  const lmq = { enableLmq: true, enableMultiDispatch: true };
+  const dir = storePath(t);
+  const { store } = await openStore(t, dir, lmq);
+  const properties = { INNER_MULTI_DISPATCH: "%LMQ%a" };
+  // Plain, prepared, committed, rolled back, as in `MessageSysFlag`.
+  for (const [text, sysFlag] of Object.entries({ plain: 0, prepared: 4, committed: 8, back: 12 })) {
+    const { physicalOffset } = await store.put(message(text, { properties, sysFlag }));
+    const stored = await store.lookup(physicalOffset);
+    const isIn = sysFlag === 0 || sysFlag === 8;
+    t.equal(stored?.properties?.has("INNER_MULTI_QUEUE_OFFSET"), isIn, text);
+  }
+  await store.put(message("last", { properties }));
+  t.equal(store.failure, undefined);
+  for (const open of [store, (await openStore(t, killedCopy(t, dir), lmq)).store]) {
+    t.same(await bodies(open, "%LMQ%a"), ["plain", "committed", "last"]);
+    t.same(await bodies(open), ["plain", "committed", "last"]);
+  }
+});
+
 t.test(
   "light queues: what would not fit with its offsets, or names a queue twice, is refused",
   async (t) => {

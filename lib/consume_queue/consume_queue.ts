@@ -330,8 +330,9 @@ export class ConsumeQueue {
     }
     const isDamaged =
       end === first && limit === Number.POSITIVE_INFINITY && (await this.#holdsAny(window, first));
-    // With no record below, all units are written anew, whatever they are.
-    return !isDamaged && !(limit > 0 && (await this.#leadsBelow(window, limit, end)));
+    // A queue without a unit before the log's beginning gets all of them anew, whatever lies there.
+    const isAnew = limit === 0 && end === 0;
+    return !isDamaged && (isAnew || !(await this.#leadsBelow(window, limit, end)));
   }
 
   /** Where in the extension the last unit leads that leads there. */

@@ -41,6 +41,7 @@ import {
 } from "../message/outgoing_record.ts";
 import { messagesOf, PutResult } from "../message/put_result.ts";
 import { QUEUE_OFFSET_MAX } from "../message/record_layout.ts";
+import { takesQueueOffset } from "../message/sys_flag.ts";
 import type { ResolvedOptions } from "../options.ts";
 import type { Refusals } from "../segment/waiters.ts";
 import type { PhysicalOffset } from "../units.ts";
@@ -299,6 +300,8 @@ export class PutPath {
     const { maxLmqConsumeQueueNum, maxMessageSize } = this.#options;
     const [record, ...more] = records as readonly [OutgoingRecord, ...OutgoingRecord[]];
     if (!enableLmq || more.length > 0 || isInnerBatch(record.sysFlag)) return NO_NAMES;
+    // What is prepared or rolled back enters no queue at all.
+    if (!takesQueueOffset(record.sysFlag)) return NO_NAMES;
     const names = lightQueuesOf(record);
     if (names.length === 0) return NO_NAMES;
     const wrong = names.find((name) => !name.startsWith(LIGHT_QUEUE_PREFIX) || name.includes("/"));

@@ -112,6 +112,66 @@ eachBinding(
 
 eachBinding(
   t,
+  "recover() gives a queue its first messages back, where the log still begins with them",
+  async (t, binding) => {
+    const files = { mappedFileSizeConsumeQueue: 200 };
+    const dir = storePath(t);
+    const { store } = await openStore(t, dir, files, { binding });
+    await putMany(store, 35);
+    await putMany(store, 12, { topic: "Deleted" });
+    await store.deleteTopics(["Deleted"]);
+    await putMany(store, 3, { topic: "Deleted" });
+    const first = store.minOffset("Deleted");
+    t.ok(first >= 12);
+    await store.close();
+    const path = (start: number) => join("consumequeue/T/0", `${start}`.padStart(20, "0"));
+    const filler = Buffer.from("00000000000000007fffffff0000000000000000", "hex");
+    const damages: Record<string, (copy: string) => void> = {
+      nothing: () => undefined,
+      "no first file": (copy) => rmSync(join(copy, path(0))),
+      "no first file, and a filler": (copy) => {
+        rmSync(join(copy, path(0)));
+        overwrite(join(copy, path(400)), 100, filler);
+      },
+      "fillers in front": (copy) =>
+        overwrite(join(copy, path(0)), 0, Buffer.concat([filler, filler])),
+      "fillers in front, and one behind": (copy) => {
+        overwrite(join(copy, path(0)), 0, Buffer.concat([filler, filler]));
+        overwrite(join(copy, path(0)), 160, filler);
+      },
+    };
+    for (const [what, damage] of Object.entries(damages)) {
+      for (const isCrash of [true, false]) {
+        const copy = killedCopy(t, dir);
+        damage(copy);
+        if (isCrash) {
+          writeFileSync(join(copy, "abort"), "1");
+          rmSync(join(copy, "checkpoint"));
+        }
+        const again = await openStore(
+          t,
+          copy,
+          { ...files, recoverWholeLog: !isCrash },
+          { binding },
+        );
+        const { scanStart, rebuiltQueues, misplaced } = again.store.recovery;
+        t.equal(scanStart.offset, 0, what);
+        t.strictSame(rebuiltQueues, what === "nothing" ? [] : ["T/0"], what);
+        t.strictSame(misplaced, []);
+        t.same(
+          await bodies(again.store),
+          Array.from({ length: 35 }, (_, i) => `${i}`),
+          what,
+        );
+        t.equal(again.store.minOffset("Deleted"), first, "what was deleted stays away");
+        t.same(await bodies(again.store, "Deleted"), ["0", "1", "2"]);
+      }
+    }
+  },
+);
+
+eachBinding(
+  t,
   "recover() rebuilds a queue whose last unit leads to another message",
   async (t, binding) => {
     const dir = storePath(t);
