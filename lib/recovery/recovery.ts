@@ -306,7 +306,7 @@ class Recovery {
     const { queues, cleanStop } = this.#store;
     if (this.#context.options.recoverWholeLog) {
       const oldest = this.#store.segments.minOffset ?? 0;
-      await this.#lookAtQueues((queue) => this.#findEndBefore(queue, oldest));
+      await this.#lookAtQueues((queue) => this.#findEnd(queue, oldest));
       return { offset: oldest, why: "asked for: the whole log" };
     }
     let queuesEnd = -1;
@@ -317,19 +317,11 @@ class Recovery {
     const start = await chooseScanStart(this.#store, queuesEnd, this.#check);
     if (!cleanStop) {
       await this.#lookAtQueues(async (queue) => {
-        await this.#findEndBefore(queue, start.offset);
+        await this.#findEnd(queue, start.offset);
         await queue.lookBehind();
       });
     }
     return start;
-  }
-
-  /** The same, where records are scanned from `limit` on. */
-  async #findEndBefore(queue: MessageQueue, limit: PhysicalOffset): Promise<void> {
-    await this.#findEnd(queue, limit);
-    // The log begins with the first message of the queue, and the queue does not.
-    const first = this.#store.queues.deleted.nextOf(queue.topic, queue.queueId);
-    if (limit === 0 && queue.max > first) this.#suspects.add(queue);
   }
 
   async #findEnd(queue: MessageQueue, limit: PhysicalOffset): Promise<void> {
