@@ -25,6 +25,7 @@ import { StoreError } from "../errors.ts";
 import type { Clock, Timer } from "../io/clock.ts";
 import type { FileHandle, FileSystem } from "../io/file_system.ts";
 import { commitAndForceFully, writeFully, writeFullyNow } from "../io/fully.ts";
+import { nextLoop } from "../io/soon.ts";
 import { hasCode, type SystemError } from "../io/system_error.ts";
 import type { ResolvedOptions } from "../options.ts";
 import { OS_PAGE_SIZE, type PhysicalOffset } from "../units.ts";
@@ -54,10 +55,9 @@ const HELD_BACK_FACTOR_MAX = 64;
 const PIECE_BYTES_MAX = 16 * 1024 * 1024;
 /**
  * Puts that are told of their end in one turn of the event loop, and their bytes: most callers put
- * again at once, which takes half a millisecond then; 16 MiB would take 20 ms. With 64 of them, forces
- * of 100 callers would fall into two.
+ * again at once, which takes a quarter of a millisecond then; 16 MiB would take 20 ms.
  */
-const TOLD_AT_ONCE = { count: 128, bytes: 1024 * 1024 } as const;
+const TOLD_AT_ONCE = { count: 64, bytes: 1024 * 1024 } as const;
 /** Without space a write is tried again after so long, in ms. */
 const NO_SPACE_RETRY_MS = 500;
 /** A force that takes longer is reported, in ms (`CommitLog`: "flush data to disk costs"). */
@@ -508,8 +508,10 @@ export class FlushPipeline {
         this.#forceWanted = false;
         if (this.#sync) await this.#commitAndForce();
         else await this.#commitThenForce();
-        // Those whom it released put again, and share the next one.
+        // Those whom it released put again, and share the next one: without the second turn those of 100
+        // callers would be in two of them.
         await nextTurn();
+        if (this.#tellScheduled) await nextLoop();
       }
     } finally {
       this.#forcing = undefined;
