@@ -857,12 +857,12 @@ napi_value Crc32(napi_env env, napi_callback_info info) {
   return result;
 }
 
-// What is looked through takes longer than any check of arguments.
 records::Text text_of(const iovec& part) {
   const uint8_t* from = static_cast<const uint8_t*>(part.iov_base);
   return {from, from + part.iov_len};
 }
 
+// What is looked through takes longer than any check of arguments.
 Napi::Value CheckRecords(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   iovec memory = arguments.memory(0);

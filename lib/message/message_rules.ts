@@ -89,7 +89,7 @@ export function brokerViolation(message: Message, isBatchTopic = false): Violati
     topicViolation(topic, topic.text.startsWith(RETRY_TOPIC_PREFIX)) ??
     contentViolation(message) ??
     innerBatchViolation(message, sysFlag, isBatchTopic) ??
-    (hasProperties(message) ? delayViolation(message, topic, sysFlag) : undefined)
+    delayViolation(message, topic, sysFlag)
   );
 }
 
@@ -120,7 +120,7 @@ export function batchViolation(batch: MessageBatch): Violation | undefined {
     const violation =
       contentViolation(item) ??
       innerBatchViolation(item, 0, false) ??
-      (hasProperties(item) ? delayViolation(item, topic, 0) : undefined);
+      delayViolation(item, topic, 0);
     if (violation !== undefined) {
       return { status: violation.status, reason: `message ${i} of the batch: ${violation.reason}` };
     }
@@ -203,6 +203,8 @@ function innerBatchViolation(
 }
 
 function delayViolation(message: Propertied, topic: Topic, sysFlag: number): Violation | undefined {
+  // Most messages say nothing, and each put asks.
+  if (message.properties === undefined && message.propertiesString === undefined) return undefined;
   // A prepared or rolled back message is not delayed, whatever it says.
   if (!takesQueueOffset(sysFlag)) return undefined;
   const delay = propertyOf(message, PROPERTY_DELAY_TIME_LEVEL);
@@ -232,10 +234,6 @@ function delayViolation(message: Propertied, topic: Topic, sysFlag: number): Vio
 interface Propertied {
   readonly properties?: Readonly<Record<string, string>>;
   readonly propertiesString?: string;
-}
-
-function hasProperties({ properties, propertiesString }: Propertied): boolean {
-  return properties !== undefined || propertiesString !== undefined;
 }
 
 /** The value of a property that has no field of its own; an empty one does not count. */

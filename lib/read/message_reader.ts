@@ -6,7 +6,6 @@
  */
 
 import type { CommitLog } from "../commit_log/commit_log.ts";
-import type { BatchQueue } from "../consume_queue/batch_queue.ts";
 import { batchBase, batchMessages } from "../consume_queue/batch_unit.ts";
 import type { ConsumeQueueTable } from "../consume_queue/consume_queue_table.ts";
 import type { MessageQueue } from "../consume_queue/message_queue.ts";
@@ -287,7 +286,8 @@ class Scan {
 
   /** Whether a batch queue goes on in its next file. */
   async #isFileOver(): Promise<boolean> {
-    return this.#isBatch && (await (this.#queue as BatchQueue).startsFile(this.#next));
+    const queue = this.#queue;
+    return queue.queueType === "BatchCQ" && (await queue.startsFile(this.#next));
   }
 
   /** Where a batch queue goes on, if its file with the next message is missing. */
@@ -311,8 +311,9 @@ class Scan {
   }
 
   #isUnit(units: Buffer, at: number): boolean {
-    if (!this.#isBatch) return isUnit(units, at);
-    return (this.#queue as BatchQueue).isUnitAt(units, at, this.#next);
+    const queue = this.#queue;
+    if (queue.queueType !== "BatchCQ") return isUnit(units, at);
+    return queue.isUnitAt(units, at, this.#next);
   }
 
   /** @returns Whether the batch is full, or the next message is none before `end`. */

@@ -101,13 +101,12 @@ export class RecordWindow {
     if (plan.count === 1) return this.#read(plan);
     // A place behind the record that can't be read must not take the record with it.
     const alone = (): Soon<boolean> => this.#read(this.#planOf(places, 1));
+    let read: Soon<boolean> = false;
     try {
-      const read = this.#read(plan);
-      if (read instanceof Promise) return read.then((isRead) => isRead || alone(), alone);
-      return read || alone();
-    } catch {
-      return alone();
-    }
+      read = this.#read(plan);
+    } catch {}
+    if (read instanceof Promise) return read.then((isRead) => isRead || alone(), alone);
+    return read || alone();
   }
 
   #read(plan: Plan): Soon<boolean> {

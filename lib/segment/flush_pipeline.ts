@@ -524,13 +524,13 @@ export class FlushPipeline {
     if (commits && !(await this.#commitAll())) return;
     const piece = this.#buffer.next(PIECE_BYTES_MAX);
     const target = piece ? piece.segment.start : this.#committed;
-    let startedAt = this.#clock.monotonic();
     if (this.#flushed < target) {
+      const startedAt = this.#clock.monotonic();
       if (!(await this.#forceFiles(this.#flushed, target))) return;
       if (!piece) this.#forced(startedAt, target);
-      else startedAt = this.#clock.monotonic();
     }
     if (!piece) return;
+    const startedAt = this.#clock.monotonic();
     const { buffers, position, end } = piece;
     const written = await this.#write(piece, (handle) =>
       commitAndForceFully(handle, buffers, position),
